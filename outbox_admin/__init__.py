@@ -1,0 +1,1 @@
+"""A transactional e-mail outbox with the console to run it."""
