@@ -1,0 +1,1 @@
+"""The tests mirror the package: a test file for each module, a folder for each room."""

@@ -1,0 +1,1 @@
+"""What the tests stand on: servers, clocks, certificates. No test and no product code here."""

