@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from dev import find_chromium
 from tests.support import browser as chromium
 from tests.support import databases, postgres, skips
 from tests.support.certificates import Authority
@@ -134,7 +135,7 @@ def smtp_peer(authority: Authority) -> Iterator[SmtpPeer]:
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
     """Chromium, one for each module: while it runs, asyncio.run() is refused in this thread."""
-    executable = chromium.find_chromium()
+    executable = find_chromium()
     if executable is None:
         pytest.skip(chromium.NOT_FOUND)
     with chromium.running_browser(executable) as browser:

@@ -1,12 +1,10 @@
 """The system's Chromium under Playwright. Nothing here downloads a browser."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NOT_FOUND = "no Chromium found: python3 dev.py test --browser installs it (Debian, root)"
 FLAGS = (
     "--no-sandbox",
@@ -17,10 +15,6 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-
-
-def find_chromium() -> str | None:
-    return next((path for path in map(shutil.which, NAMES) if path is not None), None)
 
 
 @contextmanager
