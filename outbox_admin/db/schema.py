@@ -116,6 +116,12 @@ _partial(
     "finished_at",
 )
 _partial(
+    "ix_email_outbox_withdrawn",
+    "state IN ('expired', 'cancelled', 'superseded')",
+    "state",
+    "id",
+)
+_partial(
     "ix_email_outbox_supersede",
     "supersede_key IS NOT NULL",
     "supersede_key",
