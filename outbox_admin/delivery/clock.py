@@ -1,0 +1,63 @@
+"""One process's idea of the time: the database's clock, carried forward by the own monotonic clock.
+
+A host whose clock is ten minutes wrong must neither send early nor reclaim the rows of others, so what is stored and
+compared comes from the database. Leases are judged by the monotonic clock alone. Nothing here reads the host's clock
+by itself: the sources are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+#: Reads the time as the database sees it, over a connection that is open anyway.
+Source = Callable[[sa.Connection], datetime]
+
+
+def database_time(host: Callable[[], datetime]) -> Source:
+    """PostgreSQL's own clock; on SQLite, which has none, that of ``host``."""
+
+    def read(db: sa.Connection) -> datetime:
+        if db.dialect.name != "postgresql":
+            return host()
+        moment: datetime = db.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        return moment.astimezone(UTC)
+
+    return read
+
+
+class Clock:
+    """Aware UTC for statements, seconds for leases.
+
+    Until the first :meth:`read` it follows the host's clock. One clock serves all threads of a process: what they
+    share is a single assignment.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        host: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._source = source
+        self._monotonic = monotonic
+        self._origin = host() - timedelta(seconds=monotonic())
+
+    def now(self) -> datetime:
+        """The database's time, to the accuracy of the last reading."""
+        return self._origin + timedelta(seconds=self._monotonic())
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow."""
+        return self._monotonic()
+
+    def read(self, db: sa.Connection) -> datetime:
+        """Compares with the database; the answer is taken to belong to the middle of the question."""
+        asked = self._monotonic()
+        moment = self._source(db)
+        middle = (asked + self._monotonic()) / 2
+        self._origin = moment - timedelta(seconds=middle)
+        return self.now()
