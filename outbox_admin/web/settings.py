@@ -1,0 +1,39 @@
+"""What the console has to know, as one value. Built by assemble from Settings, or by a host application by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """``secret`` (32 bytes or more) signs cursors, CSRF tokens and throttle subjects; never the key ring.
+
+    ``secure`` is True where browsers reach the console over https: the cookie is then ``__Host-outbox``.
+    ``trusted_hosts`` empty accepts any Host header (development). ``proxies`` is the number of proxies in front
+    whose ``X-Forwarded-*`` headers are believed. ``simulating``: no relay is configured.
+    """
+
+    secret: bytes = field(repr=False)
+    environment: str = "production"
+    secure: bool = True
+    trusted_hosts: tuple[str, ...] = ()
+    proxies: int = 0
+    url_prefix: str = ""
+    max_attempts: int = 8
+    keep_payload: timedelta = timedelta(days=30)
+    unknown_key_grace: timedelta = timedelta(hours=72)
+    lease: timedelta = timedelta(minutes=5)
+    session_idle: timedelta = timedelta(minutes=30)
+    session_life: timedelta = timedelta(hours=12)
+    metrics_token: str | None = field(default=None, repr=False)
+    embedded_worker: bool = False
+    simulating: bool = False
+    insecure_http: bool = False
+    notice: str = ""
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.secret) < 32:
+            raise ValueError("the console's secret needs at least 32 bytes")
