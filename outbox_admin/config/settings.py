@@ -1,0 +1,130 @@
+"""What the rest of the package gets. Frozen; secrets stay out of its repr."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from outbox_admin.config.environment import Environment
+from outbox_admin.config.refusals import Role, contradictions, refusals
+from outbox_admin.errors import ConfigurationError
+
+
+def _secret() -> Any:
+    return field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One field for each entry of :data:`~outbox_admin.config.SETTINGS`, in its order.
+
+    Times that the monotonic clock measures are float seconds; those added to stored times are timedelta.
+    ``debug`` is Flask's own switch (FLASK_DEBUG), kept to refuse it in production.
+    """
+
+    env: str
+    database_url: str | None = _secret()
+    key_ring: str | None
+    sender: str | None
+    max_message: int
+    template_folder: str | None
+    smtp_url: str | None = _secret()
+    smtp_url_2: str | None = _secret()
+    smtp_user: str | None
+    smtp_password: str | None = _secret()
+    smtp_auth: str
+    smtp_tls: str
+    smtp_ca: str | None
+    smtp_timeout: float
+    smtp_final_timeout: float
+    handover_limit: float
+    helo: str | None
+    simulate: bool
+    rules: str
+    breaker: str
+    five_xx: str
+    unknown_key_grace: timedelta
+    window: int | None  #: None: by the length of the queue
+    lanes: int
+    batch: int
+    cycle: float
+    lease: timedelta
+    max_attempts: int
+    backoff_base: float
+    backoff_cap: float
+    backoff_jitter: float
+    give_up_after: timedelta
+    stop_grace: float
+    embedded_worker: bool
+    error_detail: bool
+    purge: bool
+    keep_payload: timedelta
+    keep_done: timedelta
+    keep_dead: timedelta
+    console_secret: str | None = _secret()
+    public_url: str | None
+    trusted_hosts: tuple[str, ...] | None
+    bind: tuple[str, int]
+    allow_http: bool
+    metrics_token: str | None = _secret()
+    debug: bool = False
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
+        """Raises :class:`~outbox_admin.errors.ConfigurationError` with one sentence a line for each fault.
+
+        What only a worker, console or producer needs is not asked for here but by :meth:`require`.
+        """
+        source = Environment(environ)
+        found: dict[str, Any] = source.read()
+        if source.complaints:
+            raise ConfigurationError("\n".join(source.complaints))
+        settings = cls(**found, debug=_is_on(environ.get("FLASK_DEBUG", "")))
+        complaints = contradictions(settings)
+        if complaints:
+            raise ConfigurationError("\n".join(complaints))
+        return settings
+
+    def require(self, *roles: Role) -> None:
+        """Raises ConfigurationError where a process of these roles must not start with these settings."""
+        complaints = refusals(self, *roles)
+        if complaints:
+            raise ConfigurationError("\n".join(complaints))
+
+    @property
+    def production(self) -> bool:
+        return self.env == "production"
+
+    @property
+    def simulated(self) -> bool:
+        """No relay: due mail is marked as sent and delivered to nobody."""
+        return self.smtp_url is None
+
+    @property
+    def counts_channel_faults(self) -> bool:
+        return self.breaker == "off"
+
+    @property
+    def literal_5xx(self) -> bool:
+        return self.five_xx == "literal"
+
+    @property
+    def tls(self) -> str:
+        """starttls, smtps, opportunistic or none."""
+        return self.smtp_tls.removesuffix("-i-understand")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names that the console answers to."""
+        if self.trusted_hosts:
+            return self.trusted_hosts
+        host = urlsplit(self.public_url or "").hostname
+        return (host,) if host else ()
+
+
+def _is_on(text: str) -> bool:
+    return text.lower() not in ("", "0", "false", "no")

@@ -1,0 +1,141 @@
+"""Reads one value out of its text. Knows no names and no environment; errors say what would be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", re.ASCII)
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.ASCII)
+_BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_FLAGS = {
+    "1": True,
+    "true": True,
+    "on": True,
+    "yes": True,
+    "0": False,
+    "false": False,
+    "off": False,
+    "no": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """``word`` is what the README calls it; ``read`` raises ValueError with what would have been right."""
+
+    word: str
+    read: Callable[[str], object]
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _flag(text: str) -> bool:
+    try:
+        return _FLAGS[text.lower()]
+    except KeyError:
+        raise ValueError("is neither 1 (on) nor 0 (off)") from None
+
+
+def _span(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError("is no duration such as 15, 15s, 5m, 72h or 3d")
+    try:
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
+    except OverflowError:
+        raise ValueError("is longer than any clock counts") from None
+
+
+def _seconds(text: str) -> float:
+    return _span(text).total_seconds()
+
+
+def _size(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError("is no size such as 262144, 256KiB or 32MiB")
+    return int(match[1]) * _BYTES[match[2] or "B"]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+def _window(text: str) -> int | None:
+    return (
+        None if text == "auto" else _whole(text, 1, 1000, "is neither auto nor a whole number from 1 to 1000")
+    )
+
+
+def _whole(text: str, low: int, high: int, complaint: str) -> int:
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        raise ValueError(complaint)
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ValueError("is no number from 0 to 1")
+    return value
+
+
+def _bind(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError("is no host and port such as 127.0.0.1:8025")
+    return host.strip("[]"), int(port)
+
+
+TEXT = Kind("text", _text)
+PATH = Kind("path", _text)
+FLAG = Kind("0 or 1", _flag)
+SPAN = Kind("duration", _span)  #: added to stored times: timedelta
+SECONDS = Kind("duration", _seconds)  #: measured by the monotonic clock: float
+SIZE = Kind("size", _size)
+NAMES = Kind("names, comma-separated", _names)
+WINDOW = Kind("auto or number", _window)
+SHARE = Kind("number from 0 to 1", _share)
+BIND = Kind("host:port", _bind)
+
+
+def whole(low: int, high: int) -> Kind:
+    """A whole number from ``low`` to ``high``."""
+    return Kind(
+        "number",
+        lambda text: _whole(text, low, high, f"is no whole number from {low} to {high}"),
+    )
+
+
+def choice(*words: str) -> Kind:
+    """One of these words, exactly."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"is none of {', '.join(words)}")
+        return text
+
+    return Kind(" / ".join(words), read)
+
+
+def url(*schemes: str) -> Kind:
+    """A URL with one of these schemes and a host. Never echoes it: it may carry a password."""
+
+    def read(text: str) -> str:
+        parts = urlsplit(text)
+        if parts.scheme not in schemes or not parts.hostname:
+            raise ValueError(f"is no URL with a host and the scheme {' or '.join(schemes)}")
+        _ = parts.port  # ValueError where the port is no number
+        return text
+
+    return Kind("URL", read)
