@@ -22,9 +22,7 @@ class State(StrEnum):
     UNCERTAIN = "uncertain"  #: may have been delivered; an operator decides; payload kept until retention
     EXPIRED = "expired"  #: its time passed before it could be sent
     CANCELLED = "cancelled"  #: withdrawn by an operator or the producer, or suppressed
-    SUPERSEDED = (
-        "superseded"  #: a newer message with the same supersede key took its place
-    )
+    SUPERSEDED = "superseded"  #: a newer message with the same supersede key took its place
 
 
 WITH_PAYLOAD = frozenset({State.PENDING, State.SENDING, State.FAILED, State.UNCERTAIN})
@@ -115,7 +113,7 @@ class Change:
     """What to write for one claimed row.
 
     ``outcome`` is the word for the attempt's history: accepted, rejected, deferred, undeliverable, channel_fault,
-    unknown. ``due_at`` is set exactly when the state is pending. ``counted`` False gives the attempt back.
+    unknown. ``due_at`` None keeps the row's due time. ``counted`` False gives the attempt back.
     ``maybe_delivered`` only ever adds the mark.
     """
 
@@ -129,9 +127,7 @@ class Change:
     raw: str = ""
 
 
-def decide(
-    outcome: Outcome, row: Standing, *, now: datetime, roll: float, policy: Policy
-) -> Change:
+def decide(outcome: Outcome, row: Standing, *, now: datetime, roll: float, policy: Policy) -> Change:
     """What becomes of a claimed row after ``outcome``; ``roll`` in [0, 1) is the jitter."""
     match outcome:
         case Accepted(provider_id):
@@ -141,14 +137,10 @@ def decide(
         case Undeliverable(cause, raw):
             return Change(State.FAILED, "undeliverable", cause=cause, raw=raw)
         case Deferred(cause, raw):
-            return _later(
-                "deferred", cause, raw, row, now=now, roll=roll, policy=policy
-            )
+            return _later("deferred", cause, raw, row, now=now, roll=roll, policy=policy)
         case ChannelFault(cause, raw):
             if policy.counts_channel_faults:
-                return _later(
-                    "channel_fault", cause, raw, row, now=now, roll=roll, policy=policy
-                )
+                return _later("channel_fault", cause, raw, row, now=now, roll=roll, policy=policy)
             return _give_back(cause, raw, row, now=now, roll=roll, policy=policy)
         case Unknown(cause, raw):
             return _in_doubt(cause, raw, row, now=now, roll=roll, policy=policy)
@@ -181,28 +173,15 @@ def _later(
 def _give_back(
     cause: Cause, raw: str, row: Standing, *, now: datetime, roll: float, policy: Policy
 ) -> Change:
-    """Before MAIL no message is to blame: due at once. From MAIL on it goes behind the others."""
-    behind = cause.phase in (
-        Phase.MAIL,
-        Phase.RCPT,
-        Phase.DATA,
-        Phase.CONTENT,
-        Phase.DOT,
-    )
-    wait = policy.backoff.delay(row.attempt, roll=roll) if behind else 0.0
-    due = now + timedelta(seconds=wait)
-    return Change(
-        State.PENDING, "channel_fault", due_at=due, counted=False, cause=cause, raw=raw
-    )
+    """Before MAIL no message is to blame: its due time stays. From MAIL on it goes behind the others."""
+    behind = cause.phase in (Phase.MAIL, Phase.RCPT, Phase.DATA, Phase.CONTENT, Phase.DOT)
+    due = now + timedelta(seconds=policy.backoff.delay(row.attempt, roll=roll)) if behind else None
+    return Change(State.PENDING, "channel_fault", due_at=due, counted=False, cause=cause, raw=raw)
 
 
-def _in_doubt(
-    cause: Cause, raw: str, row: Standing, *, now: datetime, roll: float, policy: Policy
-) -> Change:
+def _in_doubt(cause: Cause, raw: str, row: Standing, *, now: datetime, roll: float, policy: Policy) -> Change:
     if row.on_unknown is OnUnknown.HOLD:
-        return Change(
-            State.UNCERTAIN, "unknown", maybe_delivered=True, cause=cause, raw=raw
-        )
+        return Change(State.UNCERTAIN, "unknown", maybe_delivered=True, cause=cause, raw=raw)
     later = _later("unknown", cause, raw, row, now=now, roll=roll, policy=policy)
     return Change(
         later.state,
