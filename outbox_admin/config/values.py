@@ -132,10 +132,13 @@ def url(*schemes: str) -> Kind:
     """A URL with one of these schemes and a host. Never echoes it: it may carry a password."""
 
     def read(text: str) -> str:
-        parts = urlsplit(text)
-        if parts.scheme not in schemes or not parts.hostname:
+        try:
+            parts = urlsplit(text)
+            good = parts.scheme in schemes and parts.hostname and parts.port != 0
+        except ValueError:  # its text would show a piece of the URL
+            good = False
+        if not good:
             raise ValueError(f"is no URL with a host and the scheme {' or '.join(schemes)}")
-        _ = parts.port  # ValueError where the port is no number
         return text
 
     return Kind("URL", read)
