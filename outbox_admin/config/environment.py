@@ -34,7 +34,7 @@ class Environment:
         self._plain = self._text(BY_NAME["OUTBOX_RULES"]) == "plain"
 
     def read(self) -> dict[str, object]:
-        """Attribute names and values of all settings; what could not be read is left out and complained of."""
+        """Attribute names and values of all settings; what cannot be read is left out and complained of."""
         found: dict[str, object] = {}
         for setting in SETTINGS:
             text = self._text(setting)

@@ -30,7 +30,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_KEY_RING",
         values.PATH,
         None,
-        "File with the key ring, `file:PATH` or a bare path; producers and workers need it, the console never does.",
+        "File with the key ring; producers and workers need it, the console never does.",
         in_development="keyring.json",
     ),
     Setting(
@@ -60,7 +60,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_SMTP_URL",
         _RELAY_URL,
         None,
-        "The relay, as `smtp://relay.example:587` or `smtps://relay.example:465`; may carry user and password.",
+        "The relay: `smtp://relay.example:587` or `smtps://relay.example:465`, also with user and password.",
         secret=True,
     ),
     Setting(
@@ -98,7 +98,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_SMTP_TLS",
         values.choice("starttls", "smtps", "opportunistic", "none", "none-i-understand"),
         "starttls",
-        "STARTTLS is required and verified unless said otherwise here; a `smtps://` URL means TLS from the first octet.",
+        "STARTTLS is required and verified unless this says otherwise; `smtps://` is TLS from the start.",
     ),
     Setting(
         _RELAY,
@@ -141,7 +141,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_SIMULATE",
         values.FLAG,
         "0",
-        "Without a relay, mark mail as sent in production too (development and test always do): nothing is delivered.",
+        "Without a relay mark mail as sent, delivering nothing, in production too; development always does.",
     ),
     Setting(
         _RULES,

@@ -46,8 +46,8 @@ def refusals(settings: Settings, *roles: Role) -> list[str]:
 def _contradictions(settings: Settings) -> Iterator[str]:
     if settings.lease.total_seconds() <= settings.handover_limit + 60:
         yield (
-            "OUTBOX_LEASE must be more than 60 s longer than OUTBOX_HANDOVER_LIMIT, or a message could be claimed "
-            "again while it is still being handed over; lengthen the one or shorten the other."
+            "OUTBOX_LEASE must be more than 60 s longer than OUTBOX_HANDOVER_LIMIT, or a message could be "
+            "claimed again while it is still being handed over; lengthen the one or shorten the other."
         )
     if settings.smtp_final_timeout > settings.handover_limit:
         yield (
