@@ -34,7 +34,15 @@ STAMPED = (LOCK, ROOT / "pyproject.toml", ROOT / "hatch_build.py")
 GATES = ("tests/test_gates.py", "tests/test_architecture.py")
 COMPILE = (
     *("pip", "compile", "pyproject.toml", "--universal", "--python-version", "3.11", "--group", "test"),
-    *("--extra", "server", "--generate-hashes", "--no-header", "--quiet", "--output-file", "requirements.lock"),
+    *(
+        "--extra",
+        "server",
+        "--generate-hashes",
+        "--no-header",
+        "--quiet",
+        "--output-file",
+        "requirements.lock",
+    ),
 )
 BROWSERS = (
     "chromium",
@@ -61,7 +69,8 @@ def main(arguments: list[str]) -> int:
     if sys.version_info < OLDEST:
         return refuse(
             "outbox-admin needs Python 3.11 or newer and this is %d.%d: install a newer one "
-            "and call it by name, for instance `python3.11 dev.py %s`." % (*sys.version_info[:2], arguments[0])
+            "and call it by name, for instance `python3.11 dev.py %s`."
+            % (*sys.version_info[:2], arguments[0])
         )
     os.chdir(ROOT)
     return commands[arguments[0]](arguments[1:])
@@ -94,6 +103,7 @@ def prepare() -> int:
     if PYTHON.exists() and HTMX.exists() and STAMP.exists() and STAMP.read_text() == wanted:
         return 0
     say("Setting up .venv from requirements.lock; this is done once.")
+    discard_foreign_venv()
     problem = install()
     if not problem:
         STAMP.write_text(wanted)
@@ -101,10 +111,17 @@ def prepare() -> int:
 
 
 def fingerprint() -> str:
-    digest = hashlib.sha256(repr((sys.version_info[:2], str(ROOT))).encode())
+    """First line: what .venv was made for. Second line: what was installed into it."""
+    digest = hashlib.sha256()
     for file in STAMPED:
         digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return "%d.%d %s\n%s" % (*sys.version_info[:2], ROOT, digest.hexdigest())
+
+
+def discard_foreign_venv() -> None:
+    """A virtual environment of another Python or another place cannot be brought up to date."""
+    if STAMP.exists() and STAMP.read_text().splitlines()[:1] != fingerprint().splitlines()[:1]:
+        shutil.rmtree(VENV)
 
 
 def install() -> int:
@@ -134,7 +151,7 @@ def install_with_pip() -> int:
             "this Python has neither pip nor ensurepip: `apt-get install python3-venv` on Debian, "
             "or put uv on the PATH, then run this again."
         )
-    quietly = [*pip, "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    quietly = [*pip, "install", "-qq", "--disable-pip-version-check", "--no-deps"]
     return run_all(create, *into_venv(quietly), env=dict(os.environ))
 
 
@@ -194,7 +211,9 @@ def install_chromium() -> int:
         return 0
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
-        return refuse("no Chromium found, and --browser installs it only on Debian as root: install it yourself.")
+        return refuse(
+            "no Chromium found, and --browser installs it only on Debian as root: install it yourself."
+        )
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     package = [apt, "install", "--yes", "--quiet", "--no-install-recommends", "chromium"]
     return run_all([apt, "update", "--quiet"], package, env=environment)
