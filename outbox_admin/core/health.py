@@ -179,7 +179,7 @@ def _missing_key(key: MissingKey, *, now: datetime) -> Finding:
     return Finding(
         "key",
         Level.CRITICAL,
-        f"{key.waiting} {verb} for key {key.kid}, which no worker holds (since {span((now - key.since).total_seconds())}).",
+        f"{key.waiting} {verb} for key {key.kid}, which no worker holds.",
         f"Restore the key ring, or declare the key lost; {when} {pronoun} rejected.",
     )
 

@@ -1,0 +1,124 @@
+"""The shapes in which pages see messages. What a page must not show is not in its shape.
+
+Never selects payload or detail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from outbox_admin.core.catalogue import restore
+from outbox_admin.core.cause import Cause
+from outbox_admin.core.lifecycle import DEAD, State
+from outbox_admin.db.schema import email_outbox as outbox
+
+Database = Session | sa.Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRow:
+    """One line of a list."""
+
+    id: UUID
+    idempotency_key: str
+    part: int
+    template_key: str
+    recipient: str
+    state: State
+    held: str | None
+    attempts: int
+    tries: int
+    max_attempts: int
+    retries: int
+    due_at: datetime
+    created_at: datetime
+    finished_at: datetime | None
+    sent_at: datetime | None
+    expires_at: datetime | None
+    lease_until: datetime | None
+    has_payload: bool
+    maybe_delivered: bool
+    key_id: str | None
+    cause: Cause | None
+
+    @property
+    def retryable(self) -> bool:
+        """As the store's conditional UPDATE sees it, but for the time that passes until then."""
+        return self.state in (State.FAILED, State.UNCERTAIN) and self.has_payload
+
+    @property
+    def doubtful(self) -> bool:
+        """A retry may bring a second copy."""
+        return self.maybe_delivered or self.state is State.UNCERTAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDetail(MessageRow):
+    """Everything about one message that is not sealed."""
+
+    recipient_key: str
+    message_id: str | None
+    priority: int
+    channel_faults: int
+    not_before: datetime | None
+    first_due_at: datetime
+    claimed_at: datetime | None
+    claimed_by: str | None
+    handover_at: datetime | None
+    on_unknown: str
+    payload_size: int
+    provider_id: str | None
+    route: str | None
+    correlation_id: str | None
+    supersede_key: str | None
+
+
+_CAUSE = ("cause_phase", "cause_kind", "cause_code", "cause_enhanced", "cause_hint", "cause_ref")
+
+
+def columns(shape: type[MessageRow]) -> list[sa.Column[Any]]:
+    """What to select for ``shape``."""
+    names = [field.name for field in fields(shape) if field.name != "cause"]
+    return [outbox.c[name] for name in (*names, *_CAUSE)]
+
+
+Shape = TypeVar("Shape", bound=MessageRow)
+
+
+def shaped(shape: type[Shape], row: sa.RowMapping) -> Shape:
+    values = {str(name): value for name, value in row.items() if name not in _CAUSE}
+    return shape(**values | {"state": State(row["state"]), "cause": cause_of(row)})
+
+
+def cause_of(row: sa.RowMapping) -> Cause | None:
+    return restore(
+        row["cause_phase"],
+        row["cause_kind"],
+        row["cause_code"],
+        row["cause_enhanced"],
+        hint=row["cause_hint"],
+        ref=row["cause_ref"],
+    )
+
+
+def fetch(db: Database, query: sa.Select[Any]) -> list[MessageRow]:
+    return [shaped(MessageRow, row) for row in db.execute(query).mappings()]
+
+
+def state_in(states: Sequence[State] | frozenset[State]) -> sa.ColumnElement[bool]:
+    """Written into the statement as literals: only so can a planner choose a partial index for good."""
+    known = sorted(states)
+    if len(known) == 1:
+        return outbox.c.state == sa.literal(known[0].value, literal_execute=True)
+    return outbox.c.state.in_([sa.literal(state.value, literal_execute=True) for state in known])
+
+
+def is_dead() -> sa.ColumnElement[bool]:
+    return state_in(DEAD)
