@@ -16,6 +16,8 @@ from tests.support.source import ROOT, Module
 
 LONGEST_FUNCTION = 40
 LONGEST_MODULE = 300
+#: One list of columns, read from top to bottom; it holds no statement.
+LISTS = {"outbox_admin.db.schema"}
 
 FLASK = {"flask", "flask_sqlalchemy", "jinja2", "markupsafe", "werkzeug"}
 ANYTHING = {"*"}
@@ -108,8 +110,12 @@ def allowed(module: Module, imported: str) -> bool:
         return imported.split(".", maxsplit=1)[0] in permitted
     part = own_part(imported)
     if part == "assemble":
-        return module.name in IMPORTERS_OF_ASSEMBLE
+        return may_import_assemble(module.name)
     return any(is_within(part, parent) for parent in {here, "errors", *permitted} if parent)
+
+
+def may_import_assemble(name: str) -> bool:
+    return any(is_within(name, importer) for importer in IMPORTERS_OF_ASSEMBLE)
 
 
 def forbidden_imports(known: dict[str, Module]) -> list[str]:
@@ -139,7 +145,7 @@ def never_reached(known: dict[str, Module]) -> Iterator[str]:
     for name in known:
         banned = NEVER.get(room(name), set())
         for reached, by in reached_from(name, known).items() if banned else ():
-            if any(is_within(reached, ban) for ban in banned) and name not in IMPORTERS_OF_ASSEMBLE:
+            if any(is_within(reached, ban) for ban in banned) and not may_import_assemble(name):
                 yield f"{name} reaches {reached} (named by {by})"
 
 
@@ -224,7 +230,8 @@ def test_a_planted_name_is_found(tmp_path: Path, text: str) -> None:
 
 
 def too_long(known: dict[str, Module]) -> list[str]:
-    found = [f"{m.name} has {m.lines} lines" for m in known.values() if m.lines > LONGEST_MODULE]
+    long = [module for name, module in known.items() if module.lines > LONGEST_MODULE and name not in LISTS]
+    found = [f"{module.name} has {module.lines} lines" for module in long]
     for module in known.values():
         if not is_within(own_part(module.name), "db.migrations.versions"):
             lengths = source.functions(module)
