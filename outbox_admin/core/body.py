@@ -1,0 +1,60 @@
+"""Body text to octets that any relay takes: 7-bit, CRLF, lines within bounds (RFC 5321 4.5.3.1.6, RFC 2045 6.7, 6.8).
+
+Line breaks of every kind become CRLF; nothing else of the text changes. Text goes as it is where that is safe, else
+as quoted-printable or base64, whichever is shorter.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import string
+
+MAX_LINE = 998
+
+#: How every boundary begins; no encoded part can contain it, and plain text with it is not sent plainly.
+BOUNDARY_MARK = "=_"
+
+_BREAK = re.compile(r"\r\n?")
+_PLAIN = (string.ascii_letters + string.digits + string.punctuation + " \t\n").encode()
+_DELIMITER = f"--{BOUNDARY_MARK}".encode()
+
+
+def encode_text(text: str) -> tuple[str, bytes]:
+    """Content-Transfer-Encoding and octets of ``text``. Raises UnicodeEncodeError for half a surrogate pair."""
+    if "\r" in text:
+        text = _BREAK.sub("\n", text)
+    data = text.encode()
+    odd = len(data.translate(None, _PLAIN))
+    if not odd and _stays_as_it_is(data):
+        return "7bit", data.replace(b"\n", b"\r\n")
+    data = data.replace(b"\n", b"\r\n")
+    # Quoted-printable writes three octets for an odd one, base64 four for three and a line break for 76.
+    if 2 * (odd + data.count(b"=")) * 20 <= 7 * len(data):
+        return "quoted-printable", quoted_printable(data)
+    return "base64", base64_lines(data)
+
+
+def quoted_printable(data: bytes) -> bytes:
+    """``data`` has CRLF line breaks only. A line that begins with "From " is masked: mbox files would alter it."""
+    encoded = binascii.b2a_qp(data, quotetabs=False, istext=True)
+    if encoded.startswith(b"From "):
+        encoded = b"=46rom =\r\n" + encoded[5:]
+    return encoded.replace(b"\r\nFrom ", b"\r\n=46rom =\r\n")
+
+
+def base64_lines(data: bytes) -> bytes:
+    """Lines of 76, each ended by CRLF."""
+    return base64.encodebytes(data).replace(b"\n", b"\r\n")
+
+
+def _stays_as_it_is(data: bytes) -> bool:
+    """False where some relay or mailbox would alter a line, or take it for a boundary."""
+    if b" \n" in data or b"\t\n" in data or data.endswith((b" ", b"\t")):
+        return False
+    if b"From " in data and (data.startswith(b"From ") or b"\nFrom " in data):
+        return False
+    if _DELIMITER in data:
+        return False
+    return max(map(len, data.split(b"\n"))) <= MAX_LINE
