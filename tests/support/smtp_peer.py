@@ -26,7 +26,7 @@ class Received:
     login: str | None
 
 
-@dataclass(slots=True)
+@dataclass  # without slots: aiosmtpd inspects it, and Python 3.11.2 cannot inspect a slotted one
 class SmtpPeer:
     """`refuse_recipients` maps an address to the reply it gets, for instance `550 5.1.1 unknown`."""
 
