@@ -47,6 +47,7 @@ class Unreadable(StrEnum):
 
     UNKNOWN_KEY = "unknown_key"  #: no key of the ring has this id
     REVOKED = "revoked"  #: the ring has the key but marks it revoked
+    LOST = "lost"  #: the ring's tombstone says that this key was destroyed or lost
     NEWER_FORMAT = "newer_format"  #: version or suite of a later release
     WRONG_MATERIAL = "wrong_material"  #: commitment differs: the right id with other key material, or an altered header
     ALTERED = "altered"  #: commitment matches, authentication fails: altered or moved to another row
