@@ -1,0 +1,55 @@
+"""How the package opens its database. Nothing is created in it here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import sqlalchemy as sa
+
+from outbox_admin.db.store.sqlite import prepare_sqlite
+from outbox_admin.errors import ConfigurationError
+
+
+def create(url: str, *, pooler: bool = False, **options: Any) -> sa.Engine:
+    """An engine for SQLite or PostgreSQL; errors never print parameters.
+
+    ``pooler``: a transaction pooler stands in between, so that no statement is prepared on the server. ``options`` go
+    to ``create_engine``. Raises :class:`ConfigurationError` for other databases.
+    """
+    address = rewritten(url)
+    options = {"hide_parameters": True, "echo": False, **options}
+    if address.get_backend_name() == "sqlite":
+        _protect(address.database)
+        return prepare_sqlite(sa.create_engine(address, **options))
+    if pooler:
+        options["connect_args"] = {**options.get("connect_args", {}), "prepare_threshold": None}
+    return sa.create_engine(address, **{"pool_pre_ping": True, **options})
+
+
+def rewritten(url: str) -> sa.URL:
+    """``postgres://`` and ``postgresql://`` name the driver psycopg, whatever SQLAlchemy takes by itself."""
+    try:
+        address = sa.make_url(url.replace("postgres://", "postgresql://", 1))
+    except sa.exc.ArgumentError:
+        # Not chained: the text may hold a password.
+        raise ConfigurationError(
+            "the database URL cannot be read; write sqlite:///file or postgresql://…"
+        ) from None
+    if address.drivername == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    if address.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ConfigurationError(
+            f"the database {address.get_backend_name()} is not supported; use SQLite or PostgreSQL"
+        )
+    return address
+
+
+def _protect(file: str | None) -> None:
+    """The file holds addresses: it is made readable for its owner alone. One that exists keeps its mode."""
+    if not file or file == ":memory:" or file.startswith("file:"):
+        return
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise ConfigurationError(f"the database file cannot be opened ({error.strerror}): {file}") from None

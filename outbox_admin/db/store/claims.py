@@ -1,0 +1,190 @@
+"""The claim: how a due row becomes one worker's own.
+
+Two steps on both databases: read candidates, then one conditional UPDATE. Only what that returns is ours; the earlier
+read proves nothing. Results and releases are other modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from outbox_admin.core.lifecycle import OnUnknown, Standing, State
+from outbox_admin.db.schema import email_outbox
+from outbox_admin.db.store.rows import ALONE, DUE, Database, among, in_state, row, take_ids, unexpired
+
+PRIORITIES = (0, 1, 2)
+#: Octets of a sealed payload that a claim returns; a larger one is read just before it is sent.
+INLINE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Proof of ownership of one row until ``lease_until``.
+
+    ``attempt`` counts from 1 and includes this one; ``tries`` likewise. ``payload`` is None where it is larger than
+    256 KiB (:func:`load_payload`) and where the row has none (``payload_size`` 0).
+    """
+
+    id: UUID
+    token: UUID
+    attempt: int
+    max_attempts: int
+    tries: int
+    retries: int
+    idempotency_key: str
+    part: int
+    recipient: str = field(repr=False)
+    template_key: str
+    key_id: str | None
+    payload: bytes | None = field(repr=False)
+    payload_size: int
+    message_id: str | None
+    on_unknown: OnUnknown
+    created_at: datetime
+    not_before: datetime | None
+    expires_at: datetime | None
+    first_due_at: datetime
+    channel_faults: int
+    maybe_delivered: bool
+    supersede_key: str | None
+    lease_until: datetime
+
+    @property
+    def standing(self) -> Standing:
+        """What the decision about an outcome needs."""
+        return Standing(self.attempt, self.max_attempts, self.on_unknown, self.expires_at)
+
+
+def claim_batch(
+    db: Database,
+    *,
+    now: datetime,
+    limit: int,
+    token: UUID,
+    worker: str,
+    lease: timedelta,
+    usable: Collection[str] | None,
+) -> list[Claim]:
+    """Claims up to ``limit`` due rows, urgent first, then by due time.
+
+    ``usable`` are the ids of the keys that this worker opens; None claims rows of any key. Fewer than ``limit`` may
+    come back while others claim too.
+    """
+    ids = candidates(db, now=now, limit=limit, usable=usable)
+    return take(db, ids, now=now, token=token, worker=worker, lease=lease)
+
+
+def claim_alone(
+    db: Database,
+    *,
+    now: datetime,
+    token: UUID,
+    worker: str,
+    lease: timedelta,
+    usable: Collection[str] | None,
+) -> list[Claim]:
+    """Claims at most one of the rows that came back from a lost worker: should it kill again, it kills alone."""
+    stamped = sa.and_(in_state(State.PENDING), row.held == ALONE)
+    due = (row.due_at <= now, unexpired(now), _openable(usable))
+    ids = take_ids(db, stamped, *due, order=row.due_at, limit=1)
+    return _take(db, ids, stamped, now=now, token=token, worker=worker, lease=lease)
+
+
+def candidates(db: Database, *, now: datetime, limit: int, usable: Collection[str] | None) -> list[UUID]:
+    """Ids that look due. Each priority's range is read in turn: one range over all would walk scheduled rows."""
+    ids: list[UUID] = []
+    for priority in PRIORITIES:
+        if len(ids) < limit:
+            due = (DUE, row.priority == priority, row.due_at <= now, unexpired(now), _openable(usable))
+            ids += take_ids(db, *due, order=sa.tuple_(row.due_at, row.id), limit=limit - len(ids))
+    return ids
+
+
+def take(
+    db: Database, ids: Collection[UUID], *, now: datetime, token: UUID, worker: str, lease: timedelta
+) -> list[Claim]:
+    """Turns candidates that still are pending and not held into claims; the others are somebody else's."""
+    return _take(db, ids, DUE, now=now, token=token, worker=worker, lease=lease)
+
+
+def load_payload(db: Database, *, row_id: UUID, token: UUID) -> bytes | None:
+    """The sealed payload of a row that ``token`` still owns; None if it does not."""
+    owned = sa.select(row.payload).where(row.id == row_id, row.claim_token == token, in_state(State.SENDING))
+    return db.execute(owned).scalar_one_or_none()
+
+
+def _openable(usable: Collection[str] | None) -> sa.ColumnElement[bool]:
+    """A row without a key id can be opened by nobody: it is claimed, so that it is rejected."""
+    return sa.true() if usable is None else sa.or_(row.key_id.is_(None), among(row.key_id, usable))
+
+
+def _take(
+    db: Database,
+    ids: Collection[UUID],
+    claimable: sa.ColumnElement[bool],
+    *,
+    now: datetime,
+    token: UUID,
+    worker: str,
+    lease: timedelta,
+) -> list[Claim]:
+    if not ids:
+        return []
+    change = sa.update(email_outbox).where(among(row.id, ids), claimable)
+    owned = change.values(
+        state=State.SENDING.value,
+        claim_token=token,
+        claimed_by=worker,
+        claimed_at=now,
+        lease_until=now + lease,
+        attempts=row.attempts + 1,
+        tries=row.tries + 1,
+        handover_at=None,
+    ).returning(*_RETURNED)
+    rows = sorted(db.execute(owned), key=lambda one: (one.priority, one.due_at, one.id))
+    return [_claim(one) for one in rows]
+
+
+_SIZE = sa.func.coalesce(sa.func.length(row.payload), 0)
+_RETURNED = (
+    *(row.id, row.claim_token, row.attempts, row.max_attempts, row.tries, row.retries, row.idempotency_key),
+    *(row.part, row.recipient, row.template_key, row.key_id, row.message_id, row.on_unknown, row.created_at),
+    *(row.not_before, row.expires_at, row.first_due_at, row.channel_faults, row.maybe_delivered),
+    *(row.supersede_key, row.lease_until, row.priority, row.due_at),
+    _SIZE.label("size"),
+    sa.case((_SIZE <= INLINE, row.payload)).label("inline_payload"),
+)
+
+
+def _claim(one: Any) -> Claim:
+    return Claim(
+        id=one.id,
+        token=one.claim_token,
+        attempt=one.attempts,
+        max_attempts=one.max_attempts,
+        tries=one.tries,
+        retries=one.retries,
+        idempotency_key=one.idempotency_key,
+        part=one.part,
+        recipient=one.recipient,
+        template_key=one.template_key,
+        key_id=one.key_id,
+        payload=one.inline_payload,
+        payload_size=one.size,
+        message_id=one.message_id,
+        on_unknown=OnUnknown(one.on_unknown),
+        created_at=one.created_at,
+        not_before=one.not_before,
+        expires_at=one.expires_at,
+        first_due_at=one.first_due_at,
+        channel_faults=one.channel_faults,
+        maybe_delivered=one.maybe_delivered,
+        supersede_key=one.supersede_key,
+        lease_until=one.lease_until,
+    )

@@ -1,0 +1,48 @@
+"""Giving rows back before anything was done with them: as they were, the attempt not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from outbox_admin.core.lifecycle import State
+from outbox_admin.db.schema import email_outbox
+from outbox_admin.db.store.rows import Database, among, in_state, row
+
+
+def release(db: Database, *, token: UUID, now: datetime, ids: Collection[UUID] | None = None) -> int:
+    """Rows of ``token`` (all, or those of ``ids``) wait again, due as before; their number.
+
+    Also the answer to a claim whose own answer was lost: the token was drawn before it.
+    """
+    del now  # nothing is stamped: the row looks as if it had not been claimed
+    return _give_back(db, token, ids, {})
+
+
+def hold(db: Database, *, token: UUID, ids: Collection[UUID], held: str, now: datetime) -> int:
+    """Like :func:`release`, and stamps the rows with ``held``, so that no claim meets them until that is cleared."""
+    del now
+    return _give_back(db, token, ids, {"held": held})
+
+
+def _give_back(db: Database, token: UUID, ids: Collection[UUID] | None, stamp: dict[str, Any]) -> int:
+    owned = [in_state(State.SENDING), row.claim_token == token]
+    if ids is not None:
+        owned.append(among(row.id, ids))
+    change = (
+        sa.update(email_outbox)
+        .where(*owned)
+        .values(
+            state=State.PENDING.value,
+            attempts=row.attempts - 1,
+            tries=row.tries - 1,
+            lease_until=None,
+            handover_at=None,
+            **stamp,
+        )
+    )
+    return len(db.execute(change.returning(row.id)).all())
