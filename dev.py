@@ -3,7 +3,7 @@
     python3 dev.py demo [options of `outbox-admin demo`]
     python3 dev.py test [--browser] [options of pytest]    --browser: install Chromium (Debian, as root)
     python3 dev.py check                                   the gates: lint, types, templates, spelling, rooms
-    python3 dev.py lock [--upgrade]                        write requirements.lock anew (needs uv)
+    python3 dev.py lock                                    write requirements.lock anew, newest versions (needs uv)
 
 The first run makes .venv from requirements.lock, whose hashes are checked; later runs only when the
 lock or the packaging changed. uv is used where it is on PATH. No index is named here: pip's own
@@ -33,16 +33,8 @@ HTMX = ROOT / "static" / "vendor" / "htmx.min.js"
 STAMPED = (LOCK, ROOT / "pyproject.toml", ROOT / "hatch_build.py")
 GATES = ("tests/test_gates.py", "tests/test_architecture.py")
 COMPILE = (
-    *("pip", "compile", "pyproject.toml", "--universal", "--python-version", "3.11", "--group", "test"),
-    *(
-        "--extra",
-        "server",
-        "--generate-hashes",
-        "--no-header",
-        "--quiet",
-        "--output-file",
-        "requirements.lock",
-    ),
+    *("pip", "compile", "pyproject.toml", "--universal", "--python-version", "3.11"),
+    *("--group", "test", "--extra", "server", "--generate-hashes", "--no-header", "--quiet"),
 )
 BROWSERS = (
     "chromium",
@@ -59,6 +51,8 @@ PASSED_ON = {
     "find-links": "UV_FIND_LINKS",
     "cert": "SSL_CERT_FILE",
 }
+#: A side index may hold one file of a release only, and the lock would know no other's hash.
+SIDE_SOURCES = ("UV_INDEX", "UV_FIND_LINKS", "UV_INDEX_STRATEGY")
 
 
 def main(arguments: list[str]) -> int:
@@ -94,7 +88,14 @@ def lock(arguments: list[str]) -> int:
     uv = shutil.which("uv")
     if uv is None:
         return refuse("only uv writes a lock without host names: `python3 -m pip install uv`, then again.")
-    return subprocess.call([uv, *COMPILE, *arguments], env=uv_environment())
+    environment = uv_environment()
+    for name in SIDE_SOURCES:
+        environment.pop(name, None)
+    fresh = LOCK.with_suffix(".new")  # beside the old one, whose hashes uv would take over unasked
+    code = subprocess.call([uv, *COMPILE, "--output-file", fresh.name, *arguments], env=environment)
+    if code == 0:
+        fresh.replace(LOCK)
+    return code
 
 
 def prepare() -> int:

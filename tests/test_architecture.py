@@ -284,6 +284,14 @@ def test_the_lock_names_no_host_and_checks_every_hash() -> None:
     assert len(pinned) == len(re.findall(r"^[a-z0-9]", text, re.MULTILINE))
 
 
+@pytest.mark.parametrize("package", ["cffi", "cryptography", "psycopg-binary", "sqlalchemy"])
+def test_the_lock_fits_more_machines_than_the_one_it_was_written_on(package: str) -> None:
+    text = (ROOT / "requirements.lock").read_text()
+    entry = re.search(rf"^{package}==.*?(?=^[a-z0-9])", text, re.MULTILINE | re.DOTALL)
+    assert entry is not None
+    assert entry[0].count("--hash=") > 10
+
+
 def forbidden_in_template(text: str) -> list[str]:
     """What the content security policy would stop in the browser, found before it gets there."""
     rules = {
