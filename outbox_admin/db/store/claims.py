@@ -92,7 +92,7 @@ def claim_alone(
     """Claims at most one of the rows that came back from a lost worker: should it kill again, it kills alone."""
     stamped = sa.and_(in_state(State.PENDING), row.held == ALONE)
     due = (row.due_at <= now, unexpired(now), _openable(usable))
-    ids = take_ids(db, stamped, *due, order=row.due_at, limit=1)
+    ids = take_ids(db, stamped, *due, order=(row.due_at,), limit=1)
     return _take(db, ids, stamped, now=now, token=token, worker=worker, lease=lease)
 
 
@@ -102,7 +102,7 @@ def candidates(db: Database, *, now: datetime, limit: int, usable: Collection[st
     for priority in PRIORITIES:
         if len(ids) < limit:
             due = (DUE, row.priority == priority, row.due_at <= now, unexpired(now), _openable(usable))
-            ids += take_ids(db, *due, order=sa.tuple_(row.due_at, row.id), limit=limit - len(ids))
+            ids += take_ids(db, *due, order=(row.due_at, row.id), limit=limit - len(ids))
     return ids
 
 

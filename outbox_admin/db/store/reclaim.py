@@ -38,7 +38,7 @@ def reclaim(db: Database, *, now: datetime, limit: int = BOUND) -> list[Reclaime
     At the limit they are ``failed``; a message that must not be sent twice and may have been is ``uncertain``.
     """
     lost = sa.and_(in_state(State.SENDING), row.lease_until < now)
-    ids = take_ids(db, lost, order=row.lease_until, limit=limit)
+    ids = take_ids(db, lost, order=(row.lease_until,), limit=limit)
     if not ids:
         return []
     change = sa.update(email_outbox).where(among(row.id, ids), lost).values(_values(now))

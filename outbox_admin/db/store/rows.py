@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -55,17 +56,15 @@ def expired(now: datetime) -> sa.ColumnElement[bool]:
     return row.expires_at <= now
 
 
-def picked(*where: sa.ColumnElement[bool], order: Any = None, limit: int = BOUND) -> sa.Select[Any]:
-    """Ids of at most ``limit`` rows. On PostgreSQL they are locked, and rows that others hold are passed over."""
-    chosen = sa.select(row.id).where(*where).order_by(row.id if order is None else order)
-    return chosen.limit(limit).with_for_update(skip_locked=True)
-
-
 def take_ids(
-    db: Database, *where: sa.ColumnElement[bool], order: Any = None, limit: int = BOUND
-) -> list[Any]:
-    """Reads :func:`picked`; the change that follows repeats its condition."""
-    return list(db.execute(picked(*where, order=order, limit=limit)).scalars())
+    db: Database, *where: sa.ColumnElement[bool], order: Sequence[sa.Column[Any]] = (), limit: int = BOUND
+) -> list[UUID]:
+    """Ids of at most ``limit`` rows, for a change that repeats the condition.
+
+    On PostgreSQL they are locked, and rows that somebody else holds are passed over: nobody waits for anybody.
+    """
+    chosen = sa.select(row.id).where(*where).order_by(*(order or (row.id,))).limit(limit)
+    return list(db.execute(chosen.with_for_update(skip_locked=True)).scalars())
 
 
 def finished(state: State, now: datetime) -> dict[str, Any]:
