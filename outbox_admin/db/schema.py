@@ -213,6 +213,7 @@ outbox_worker = sa.Table(
         "breakers", sa.JSON
     ),  # {route: {"until": iso time, "phase":, "kind":, "code":}}
     sa.Column("simulating", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("seals_until", UtcDateTime),  # when its key ring stops sealing; null: no end in sight
 )
 
 outbox_hold = sa.Table(
