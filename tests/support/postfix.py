@@ -79,10 +79,7 @@ def missing() -> str | None:
     if os.geteuid() != 0:
         return "Postfix needs root to start"
     for program in ("postfix", "saslpasswd2"):
-        if (
-            shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-            is None
-        ):
+        if shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None:
             return f"no {program} found: apt-get install postfix sasl2-bin libsasl2-modules"
     return None
 
@@ -103,9 +100,7 @@ class Postfix:
             if len(found) >= count:
                 return [path.read_bytes() for path in found]
             if time.monotonic() > give_up:
-                raise TimeoutError(
-                    f"{len(found)} of {count} mails arrived; log:\n{self.log()}"
-                )
+                raise TimeoutError(f"{len(found)} of {count} mails arrived; log:\n{self.log()}")
             time.sleep(0.05)
 
     def log(self) -> str:
