@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"core"},
     "core": {"email_validator", "idna"},
     "crypto": {"cryptography"},
-    "db": {"core", "sqlalchemy", "alembic"},
+    "db": {"core", "ids", "sqlalchemy", "alembic"},
     "producer": {"core", "crypto", "db.store", "config", "ids", "sqlalchemy", "uuid_utils"},
     "ids": {"uuid_utils"},
     "metrics": {"core", "db", "sqlalchemy", "prometheus_client"},
