@@ -31,10 +31,13 @@ def contradictions(settings: Settings) -> list[str]:
     return list(_contradictions(settings))
 
 
-def refusals(settings: Settings, *roles: Role) -> list[str]:
-    """What keeps these roles from starting; in development only what they cannot work without."""
+def refusals(settings: Settings, *roles: Role, production: bool | None = None) -> list[str]:
+    """What keeps these roles from starting; in development only what they cannot work without.
+
+    ``production`` True judges other settings as if they were meant for production.
+    """
     found = list(_missing(settings, roles))
-    if settings.production:
+    if settings.production if production is None else production:
         found += _database(settings)
         if Role.WORKER in roles:
             found += _relay(settings)
@@ -95,7 +98,7 @@ def _missing(settings: Settings, roles: tuple[Role, ...]) -> Iterator[str]:
 
 def _database(settings: Settings) -> Iterator[str]:
     parts = urlsplit(settings.database_url or "")
-    if not parts.scheme.startswith("postgresql") or _is_local(parts.hostname):
+    if not parts.scheme.startswith("postgres") or _is_local(parts.hostname):
         return
     if "sslmode" not in parse_qs(parts.query):
         yield (

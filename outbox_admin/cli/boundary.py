@@ -1,0 +1,92 @@
+"""Turns what may be expected to go wrong into one sentence and an exit code. Never a traceback for those.
+
+Exit codes of every command: 0 done; 1 warning, or refused with nothing changed; 2 critical, or wrong usage;
+78 settings, key ring or schema. What is not expected keeps its traceback: it is a fault of this program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import IO, Any, ClassVar
+
+import click
+import sqlalchemy as sa
+
+from outbox_admin.errors import ConfigurationError, OutboxError
+
+
+class Stop(click.ClickException):
+    """Ends the command with a sentence on the error stream."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        for line in self.message.splitlines():
+            click.echo(f"outbox-admin: {line}", file=file, err=file is None)
+
+
+class Refused(Stop):
+    """Nothing was changed, and the sentence says why."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class Critical(Stop):
+    """What the command needs does not work."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class Misconfigured(Stop):
+    """Settings, key ring or schema; EX_CONFIG of sysexits.h."""
+
+    exit_code: ClassVar[int] = 78
+
+
+class Commands(click.Group):
+    """The outermost group: the only place of the command line that catches.
+
+    ``places`` names for each command the module and attribute that hold it; a command is imported when it is used.
+    """
+
+    def __init__(self, *args: Any, places: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = self._places.get(cmd_name)
+        if place is None:
+            return None
+        module, _, attribute = place.partition(":")
+        found: click.Command = getattr(import_module(module), attribute)
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ConfigurationError as fault:
+            raise Misconfigured(str(fault)) from None
+        except OutboxError as fault:
+            raise Refused(str(fault)) from None
+        except sa.exc.SQLAlchemyError as fault:
+            raise Critical(database_sentence(fault)) from None
+        except OSError as fault:
+            raise Critical(_file_sentence(fault)) from None
+
+
+def database_sentence(fault: sa.exc.SQLAlchemyError) -> str:
+    """Names the class and SQLSTATE alone: a driver's text may hold a row, an address or a password."""
+    origin = getattr(fault, "orig", None) or fault
+    state = getattr(origin, "sqlstate", None)
+    what = f"{type(origin).__name__}, SQLSTATE {state}" if state else type(origin).__name__
+    return (
+        f"The database cannot be used ({what}); `outbox-admin db check` tells whether it answers "
+        "and has the tables of this version."
+    )
+
+
+def _file_sentence(fault: OSError) -> str:
+    where = f" {fault.filename}" if fault.filename else ""
+    return f"The file{where} cannot be used: {fault.strerror or type(fault).__name__}."

@@ -1,0 +1,74 @@
+"""``db``: the tables. Upgrades are run by hand or by a deployment, never by a process that starts."""
+
+from __future__ import annotations
+
+import click
+
+from outbox_admin import assemble
+from outbox_admin.cli.boundary import Misconfigured
+from outbox_admin.cli.desk import read_settings
+from outbox_admin.cli.output import json_option, print_facts, print_json
+from outbox_admin.db import migrations
+
+
+@click.group()
+def db() -> None:
+    """The outbox's tables.
+
+    \b
+    Example:
+      outbox-admin db upgrade
+    """
+
+
+@db.command()
+def upgrade() -> None:
+    """Bring the tables to this version; back up database and key ring first.
+
+    \b
+    Example:
+      outbox-admin db upgrade
+    """
+    engine = assemble.engine(read_settings())
+    before = migrations.check(engine).current
+    migrations.upgrade(engine)
+    after = migrations.check(engine).current
+    engine.dispose()
+    click.echo(f"The tables are at version {after}" + (" already." if before == after else "."))
+
+
+@db.command()
+@click.option(
+    "--dialect", type=click.Choice(["postgresql", "sqlite"]), default="postgresql", show_default=True
+)
+def sql(dialect: str) -> None:
+    """Print the statements of `db upgrade`, for people who run them by hand.
+
+    \b
+    Example:
+      outbox-admin db sql | psql --single-transaction outbox
+    """
+    click.echo(migrations.sql(dialect))
+
+
+@db.command()
+@json_option
+def check(as_json: bool) -> None:
+    """Tell whether the database answers and has the tables of this version; exits 78 where not.
+
+    \b
+    Example:
+      outbox-admin db check
+    """
+    engine = assemble.engine(read_settings())
+    standing = migrations.check(engine)
+    engine.dispose()
+    facts = {"database": engine.dialect.name, "version": standing.current, "expected": standing.expected}
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(facts)
+    if standing.current != standing.expected:
+        raise Misconfigured(
+            "The tables are not those of this version; run `outbox-admin db upgrade` (a backup first)."
+        )

@@ -1,0 +1,66 @@
+"""What most commands begin with: the settings, the database, the time, and who is typing."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from outbox_admin import assemble
+from outbox_admin.config import Role, Settings
+from outbox_admin.db import migrations
+from outbox_admin.db.reads import clock
+from outbox_admin.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One open transaction, committed at the end unless something is raised; ``now`` is the database's time."""
+
+    settings: Settings
+    db: sa.Connection
+    now: datetime
+
+
+@contextmanager
+def desk(*roles: Role) -> Iterator[Desk]:
+    """Raises ConfigurationError where settings are missing or the tables are not those of this version."""
+    settings = read_settings(*roles)
+    engine = open_engine(settings)
+    try:
+        with engine.begin() as db:
+            yield Desk(settings, db, clock.now(db))
+    finally:
+        engine.dispose()
+
+
+def read_settings(*roles: Role) -> Settings:
+    settings = Settings.from_env()
+    settings.require(*roles)
+    return settings
+
+
+def open_engine(settings: Settings) -> sa.Engine:
+    """The configured database, which must have the tables of this version."""
+    engine = assemble.engine(settings)
+    standing = migrations.check(engine)
+    if standing.current != standing.expected:
+        engine.dispose()
+        raise ConfigurationError(
+            "The database has no tables of this version; run `outbox-admin db upgrade` (a backup first)."
+        )
+    return engine
+
+
+def actor() -> str:
+    """For the audit log: who is logged in on this machine; nobody can set it by an environment variable."""
+    uid = os.getuid()
+    try:
+        return f"cli:{pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"cli:{uid}"

@@ -1,0 +1,102 @@
+"""``enqueue``: puts one message into the outbox by hand, or a finished mail file."""
+
+from __future__ import annotations
+
+import mimetypes
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import click
+
+from outbox_admin import assemble
+from outbox_admin.cli.desk import desk
+from outbox_admin.cli.output import json_option, print_json, print_table
+from outbox_admin.config import Role
+from outbox_admin.core.message import AnyMessage, Attachment, Message
+from outbox_admin.producer import Receipt
+
+
+@click.command()
+@click.option("--to", multiple=True, metavar="ADDRESS", help="Recipient; may be given several times.")
+@click.option(
+    "--key", required=True, help="Idempotency key: the business event, as invoice:2026-031:reminder-1."
+)
+@click.option("--subject", help="Subject line.")
+@click.option(
+    "--text", type=click.File("r", encoding="utf-8"), help="File with the plain text; - for standard input."
+)
+@click.option(
+    "--html", type=click.File("r", encoding="utf-8"), help="File with the HTML; - for standard input."
+)
+@click.option(
+    "--attach", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file."
+)
+@click.option(
+    "--eml", type=click.File("rb"), help="A finished message (RFC 5322) instead of subject, text and HTML."
+)
+@click.option("--template-key", default="", help="Kind of mail, as invoice.notice; for lists and figures.")
+@click.option(
+    "--priority", type=click.IntRange(0, 2), default=1, show_default=True, help="0 urgent, 1 normal, 2 bulk."
+)
+@json_option
+def enqueue(
+    to: tuple[str, ...], key: str, template_key: str, priority: int, as_json: bool, **content: Any
+) -> None:
+    """Put one message into the outbox.
+
+    The same key again adds nothing and shows what is there. Texts come from files, so that no content stands in the
+    shell's history.
+
+    \b
+    Examples:
+      echo "Hello." | outbox-admin enqueue --to jane@customer.example --subject Hello --text - --key hello:1
+      outbox-admin enqueue --eml notice.eml --to jane@customer.example --key notice:7
+    """
+    message = _message(to, **content)
+    with desk(Role.PRODUCER) as at:
+        receipt = assemble.outbox(at.settings).enqueue(
+            at.db, message, idempotency_key=key, template_key=template_key, priority=priority
+        )
+    _show(receipt, as_json)
+
+
+def _message(
+    to: tuple[str, ...],
+    *,
+    subject: str | None,
+    text: TextIO | None,
+    html: TextIO | None,
+    attach: tuple[Path, ...],
+    eml: BinaryIO | None,
+) -> AnyMessage:
+    if eml is not None:
+        if subject or text or html or attach:
+            raise click.UsageError(
+                "--eml is a whole message; --subject, --text, --html and --attach do not go with it."
+            )
+        return Message.from_mime(eml.read(), to=to or None)
+    if not to or subject is None or not (text or html):
+        raise click.UsageError("Give --to, --subject and --text or --html; or --eml.")
+    return Message(
+        to,
+        subject,
+        text.read() if text else None,
+        html.read() if html else None,
+        attachments=[_attachment(file) for file in attach],
+    )
+
+
+def _attachment(file: Path) -> Attachment:
+    kind, encoding = mimetypes.guess_type(file.name)
+    return Attachment(
+        file.name, file.read_bytes(), kind if kind and not encoding else "application/octet-stream"
+    )
+
+
+def _show(receipt: Receipt, as_json: bool) -> None:
+    if as_json:
+        rows = [{"id": row.id, "recipient": row.recipient, "state": row.state} for row in receipt.rows]
+        print_json({"id": receipt.id, "created": receipt.created, "rows": rows})
+        return
+    click.echo("In the outbox:" if receipt.created else "The key is known; nothing was added:")
+    print_table(("id", "recipient", "state"), [(row.id, row.recipient, row.state) for row in receipt.rows])

@@ -1,0 +1,108 @@
+"""``web`` and ``worker``: the two processes that are looked after."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from importlib.util import find_spec
+
+import click
+from werkzeug.serving import run_simple
+
+from outbox_admin import assemble
+from outbox_admin.cli.boundary import Misconfigured
+from outbox_admin.cli.desk import open_engine, read_settings
+from outbox_admin.cli.output import json_option, print_json
+from outbox_admin.config import Role, Settings
+from outbox_admin.core.words import plural
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+@click.command()
+@click.option(
+    "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes of gunicorn."
+)
+@click.option(
+    "--threads", type=click.IntRange(1, 256), default=8, show_default=True, help="Threads of each process."
+)
+def web(processes: int, threads: int) -> None:
+    """Serve the console.
+
+    Runs gunicorn where it is installed (`pip install "outbox-admin[server]"`). Production does not start without it;
+    development then uses the development server.
+
+    \b
+    Examples:
+      outbox-admin web
+      OUTBOX_BIND=127.0.0.1:9000 outbox-admin web --processes 2
+    """
+    settings = read_settings(*_console_roles())
+    open_engine(settings).dispose()
+    host, port = settings.bind
+    if find_spec("gunicorn") is not None:
+        _become_gunicorn(f"{host}:{port}", processes, threads)
+    if settings.production:
+        raise Misconfigured(
+            'The console needs gunicorn in production; run `pip install "outbox-admin[server]"`.'
+        )
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    run_simple(host, port, assemble.console(settings), threaded=True)
+
+
+@click.command()
+@click.option("--lanes", type=click.IntRange(1, 256), help="SMTP connections; OUTBOX_LANES when not given.")
+@click.option("--drain", is_flag=True, help="Work off what is due, then end.")
+@json_option
+def worker(lanes: int | None, drain: bool, as_json: bool) -> None:
+    """Send what is due, until a signal ends it.
+
+    TERM or INT: what is in hand is finished, the rest released at once. With --drain: ends with 0 when nothing is due
+    any more, with 1 when a fault of the channel stopped it before.
+
+    \b
+    Examples:
+      outbox-admin worker --lanes 8
+      outbox-admin worker --drain --json
+    """
+    settings = read_settings(Role.WORKER)
+    open_engine(settings).dispose()
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+    if not drain:
+        sys.exit(assemble.worker(settings, lanes=lanes).run())
+    sys.exit(_drain(settings, lanes, as_json))
+
+
+def _drain(settings: Settings, lanes: int | None, as_json: bool) -> int:
+    done = assemble.worker(settings, lanes=lanes).drain()
+    counts = {
+        "accepted": done.accepted,
+        "rejected": done.rejected,
+        "deferred": done.deferred,
+        "faults": done.faults,
+    }
+    if as_json:
+        print_json(counts | {"paused": done.paused})
+    else:
+        click.echo(
+            f"{plural(done.accepted, 'message')} sent, {done.rejected} refused, {done.deferred} put off."
+        )
+        if done.paused:
+            click.echo("A fault of the channel stopped it; `outbox-admin status` names it.")
+    return 1 if done.paused else 0
+
+
+def _console_roles() -> tuple[Role, ...]:
+    embedded = Settings.from_env().embedded_worker
+    return (Role.CONSOLE, Role.WORKER) if embedded else (Role.CONSOLE,)
+
+
+def _become_gunicorn(bind: str, processes: int, threads: int) -> None:
+    """Replaces this process, so that signals reach gunicorn itself."""
+    options = [
+        *("--bind", bind, "--workers", str(processes), "--threads", str(threads)),
+        *("--worker-class", "gthread", "--graceful-timeout", "30"),
+        "outbox_admin.assemble:console()",
+    ]
+    os.execv(sys.executable, [sys.executable, "-m", "gunicorn", *options])  # noqa: S606 - no shell wanted

@@ -1,0 +1,81 @@
+"""``status``: the same judgement as the console's overview, for scripts and monitoring."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from outbox_admin.cli.desk import desk
+from outbox_admin.cli.output import json_option, print_facts, print_json
+from outbox_admin.core.words import span
+from outbox_admin.db.reads.health import Health, health
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Tell whether mail goes out, and what to do if not.
+
+    Exits 0 when healthy, 1 with a warning, 2 when critical (or when the database cannot be asked).
+
+    \b
+    Example:
+      outbox-admin status --json || page-somebody
+    """
+    with desk() as at:
+        found = health(at.db, now=at.now, grace=at.settings.unknown_key_grace)
+    if as_json:
+        print_json(_data(found))
+    else:
+        _print(found)
+    sys.exit(found.level.rank)
+
+
+def _print(found: Health) -> None:
+    click.echo(f"{found.level.value}")
+    for finding in found.findings:
+        cure = f" {finding.cure}" if finding.cure else ""
+        click.echo(f"  {finding.level.value.ljust(8)}  {finding.sentence}{cure}")
+    if found.figures.simulating:
+        click.echo("  No relay is configured: mail is marked as sent (simulated) and reaches nobody.")
+    click.echo()
+    print_facts({state.value: str(count) for state, count in found.counts.items()})
+
+
+def _data(found: Health) -> dict[str, object]:
+    figures = found.figures
+    return {
+        "level": found.level,
+        "oldest_pending_seconds": figures.oldest_pending,
+        "oldest_due_seconds": figures.oldest_due,
+        "states": {state.value: count.value for state, count in found.counts.items()},
+        "capped": [state.value for state, count in found.counts.items() if count.capped],
+        "rejected_last_hour": figures.rejected_last_hour.value,
+        "held": {reason: count.value for reason, count in figures.held.items()},
+        "missing_keys": [
+            {
+                "key": key.kid,
+                "waiting": key.waiting.value,
+                "since": key.since,
+                "rejected_in": span((key.rejects_at - figures.now).total_seconds()),
+            }
+            for key in figures.missing_keys
+        ],
+        "workers": {
+            "active": figures.crew.active,
+            "draining": figures.crew.draining,
+            "lost": figures.crew.lost,
+            "stuck": figures.crew.stuck,
+        },
+        "simulated": figures.simulating,
+        "findings": [
+            {
+                "topic": finding.topic,
+                "level": finding.level,
+                "sentence": finding.sentence,
+                "cure": finding.cure,
+            }
+            for finding in found.findings
+        ],
+    }
