@@ -28,6 +28,7 @@ from outbox_admin.crypto.envelope import (
 )
 from outbox_admin.crypto.keys import (
     ACTIVATION_DELAY,
+    CLOCK_SKEW,
     TOMBSTONES,
     Clock,
     Key,
@@ -80,12 +81,13 @@ class KeyRing:
     def generate(cls, *, clock: Clock = host_clock) -> KeyRing:
         """A new ring with one key, which seals at once. Only ever on somebody's explicit wish."""
         now = moment_of(clock).replace(microsecond=0)
-        return cls([draw_key(created=now, activates=now)], ring_id=secrets.token_hex(8), clock=clock)
+        return cls([draw_key(created=now, activates=now - CLOCK_SKEW)], ring_id=secrets.token_hex(8), clock=clock)
 
     def extended(self) -> KeyRing:
         """This ring and one more key. It seals after 48 h, or as soon as no other key would, so that no gap opens."""
         now = moment_of(self._clock).replace(microsecond=0)
-        key = draw_key(created=now, activates=min(now + ACTIVATION_DELAY, self.sealing_until or now))
+        soonest = self.sealing_until or now - CLOCK_SKEW
+        key = draw_key(created=now, activates=min(now + ACTIVATION_DELAY, soonest))
         keys = (*self._keys.values(), key)
         return KeyRing(keys, ring_id=self.ring_id, serial=self.serial + 1, clock=self._clock)
 

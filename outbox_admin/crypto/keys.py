@@ -23,6 +23,8 @@ ACTIVATION_DELAY = timedelta(
     hours=48
 )  #: so that every worker has read a new key before anything is sealed with it
 
+CLOCK_SKEW = timedelta(minutes=5)  #: a key that seals at once must do so on a host whose clock is behind, too
+
 #: Seconds since 1970. The only clock of this room: activation and expiry are dates in a file.
 Clock = Callable[[], float]
 host_clock: Clock = time.time
