@@ -137,5 +137,5 @@ def _keys(db: sa.Connection, ring: KeyRing | None) -> Iterator[Finding]:
         if use.messages and use.state != "lost" and kid not in ring.usable_ids:
             yield Finding(
                 "warning",
-                f"{plural(use.messages, 'message')} need key {kid}, which this ring lacks; restore it, or declare it lost.",
+                f"{plural(use.messages, 'message')} need key {kid}, which this ring lacks; restore it or declare it lost.",
             )

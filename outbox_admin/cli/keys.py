@@ -82,7 +82,7 @@ def list_keys(as_json: bool) -> None:
     else:
         print_table(
             ("key", "in ring", "created", "expires", "in database", "messages"),
-            [row.values() for row in rows],
+            [list(row.values()) for row in rows],
         )
 
 

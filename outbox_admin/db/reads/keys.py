@@ -13,7 +13,7 @@ from outbox_admin.db.schema import outbox_key
 
 @dataclass(frozen=True, slots=True)
 class KeyUse:
-    """``state``: known, lost, or unregistered (no worker that holds it has run yet). ``check_value`` empty: the same."""
+    """``state``: known, lost, or unregistered. Without ``check_value`` no worker that holds the key has run yet."""
 
     state: str
     check_value: str | None
@@ -27,7 +27,7 @@ def census(db: Database) -> dict[str, KeyUse]:
         .where(outbox.c.key_id.is_not(None))
         .group_by(outbox.c.key_id)
     )
-    counts: dict[str, int] = {kid: number for kid, number in db.execute(needed)}
+    counts: dict[str, int] = {row[0]: row[1] for row in db.execute(needed)}
     known = {row.kid: row for row in db.execute(sa.select(outbox_key))}
     return {
         kid: KeyUse(

@@ -1,4 +1,4 @@
-"""The only query that reads sealed details: for ``explain``, run where the key ring is. The console never comes here."""
+"""The only query that reads sealed details: for ``explain``, run where the key ring is. Never for the console."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from outbox_admin.db.schema import email_attempt
-from outbox_admin.db.schema import email_outbox as outbox
 
 
 @dataclass(frozen=True, slots=True)
