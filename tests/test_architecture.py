@@ -28,10 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "assets": set(),
     "config": {"core"},
-    "core": {"email_validator", "idna"},
+    "core": {"idna"},
     "crypto": {"cryptography"},
     "db": {"core", "ids", "sqlalchemy", "alembic"},
-    "producer": {"core", "crypto", "db.store", "config", "ids", "sqlalchemy", "uuid_utils"},
+    "producer": {"core", "crypto", "db.store", "db.schema", "config", "ids", "sqlalchemy", "uuid_utils"},
     "ids": {"uuid_utils"},
     "metrics": {"core", "db", "sqlalchemy", "prometheus_client"},
     "delivery": {"core", "crypto", "db", "metrics", "sqlalchemy", "jinja2"},
@@ -76,7 +76,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "os.environ": ("config",),
     "os.getenv": ("config",),
     "sa.update": ("db.store", "db.migrations"),
-    "sa.insert": ("db.store", "db.migrations"),
+    # The gate asks a session where such a statement would go, and executes none.
+    "sa.insert": ("db.store", "db.migrations", "producer.gate"),
     "sa.delete": ("db.store", "db.migrations"),
 }
 TOP_LEVEL = {
