@@ -1,0 +1,96 @@
+"""Two alarms against our own mistakes: a relay that refuses everybody, and payloads that no longer open.
+
+Both are counts over the last minutes, kept as frozen values. Pure: ``now`` is in seconds of a clock that only grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from outbox_admin.core.lifecycle import ChannelFault, Outcome, Rejected
+
+STORM_WINDOW = 300.0  #: seconds of outcomes that are looked at
+STORM_REJECTIONS = 20  #: more than these, and more than half of all, are a storm
+_SLICE = 10.0
+
+UNREADABLE_WINDOW = 600.0
+UNREADABLE_REJECTIONS = 5  #: so many may be rejected in the window; the next one is held
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Outcomes that were judged in the ten seconds from ``start``."""
+
+    start: float
+    judged: int = 0
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """The judgements of one route's last five minutes, in slices of ten seconds, oldest first."""
+
+    slices: tuple[_Slice, ...] = ()
+
+
+def observed(weather: Weather, outcome: Outcome, *, now: float) -> Weather:
+    """One more outcome. What the relay did not judge, and addresses that do not exist, tell nothing of a storm."""
+    if not _tells(outcome):
+        return weather
+    kept = tuple(part for part in weather.slices if now - part.start < STORM_WINDOW)
+    latest = kept[-1] if kept and now - kept[-1].start < _SLICE else None
+    part = latest or _Slice(now)
+    counted = replace(part, judged=part.judged + 1, rejected=part.rejected + isinstance(outcome, Rejected))
+    return Weather((*(kept[:-1] if latest else kept), counted))
+
+
+def is_storm(weather: Weather, *, now: float) -> bool:
+    """More than 20 rejections that are over half of the last five minutes' outcomes."""
+    recent = [part for part in weather.slices if now - part.start < STORM_WINDOW]
+    rejected = sum(part.rejected for part in recent)
+    return rejected > STORM_REJECTIONS and 2 * rejected > sum(part.judged for part in recent)
+
+
+def _tells(outcome: Outcome) -> bool:
+    match outcome:
+        case ChannelFault():
+            return False
+        case Rejected(cause):
+            # 5.1.x and 5.2.x: thirty dead addresses are no outage. No code: the relay was not even asked.
+            return cause.code is not None and not (cause.enhanced or "").startswith(("5.1.", "5.2."))
+        case _:
+            return True
+
+
+@dataclass(frozen=True, slots=True)
+class Unopened:
+    """Moments at which a payload was rejected as unreadable since one was last opened. ``tripped`` stays."""
+
+    rejections: tuple[float, ...] = ()
+    tripped: bool = False
+
+
+def may_reject(unopened: Unopened, *, now: float) -> bool:
+    """False: hold the row instead. Five in ten minutes without a success between may be our own fault."""
+    return not unopened.tripped and len(_recent(unopened, now)) < UNREADABLE_REJECTIONS
+
+
+def unreadable(unopened: Unopened, *, now: float) -> Unopened:
+    """One more that does not open, rejected where :func:`may_reject` said so, else held; the first held one trips."""
+    if not may_reject(unopened, now=now):
+        return replace(unopened, tripped=True)
+    return replace(unopened, rejections=(*_recent(unopened, now), now))
+
+
+def readable(unopened: Unopened) -> Unopened:
+    """A payload was opened: the count starts anew. A tripped alarm waits for :func:`confirmed`."""
+    return replace(unopened, rejections=())
+
+
+def confirmed() -> Unopened:
+    """An operator has looked at it."""
+    return Unopened()
+
+
+def _recent(unopened: Unopened, now: float) -> tuple[float, ...]:
+    return tuple(moment for moment in unopened.rejections if now - moment < UNREADABLE_WINDOW)
