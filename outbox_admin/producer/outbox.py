@@ -1,0 +1,135 @@
+"""The producer's entry: a mail enters the outbox in the caller's own transaction.
+
+Nothing here commits, nothing is flushed but the outbox's own rows, and nothing talks to a relay. Database errors pass
+through as they are: create the engine with ``hide_parameters=True``, so that they carry no address.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Self, Unpack
+
+import sqlalchemy as sa
+
+from outbox_admin.config import Role, Settings
+from outbox_admin.core.address import parse_mailbox
+from outbox_admin.core.message import MAX_MESSAGE, AnyMessage
+from outbox_admin.crypto.keys import Keys
+from outbox_admin.crypto.watched import WatchedRing
+from outbox_admin.db.store import arrivals
+from outbox_admin.db.store.arrivals import Arrival
+from outbox_admin.db.store.rows import Database
+from outbox_admin.producer.entries import Entry, Writer, check_entry
+from outbox_admin.producer.gate import can_nest, writable
+from outbox_admin.producer.options import OptionValues, check_text
+from outbox_admin.producer.receipts import Receipt
+from outbox_admin.producer.writing import Messages, check_same, refuse_conflicts, write
+
+
+def host_clock() -> datetime:
+    """The producer's own clock: it dates messages, and rows on SQLite; PostgreSQL dates rows by its own."""
+    return datetime.fromtimestamp(time.time(), tz=UTC)
+
+
+class Outbox:
+    """Adds mail to the outbox. One instance serves a whole process and all its threads.
+
+    ``keys`` seals; ``sender`` is the From of messages that name none; ``max_message`` is in octets as composed;
+    ``max_attempts`` holds where a message says nothing else. Raises :class:`MessageRefused` for a bad sender.
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        sender: str,
+        max_message: int = MAX_MESSAGE,
+        max_attempts: int = 8,
+        clock: Callable[[], datetime] = host_clock,
+    ) -> None:
+        parse_mailbox(sender, field="sender")
+        self._writer = Writer(keys, sender, max_message, max_attempts)
+        self._clock = clock
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """By ``OUTBOX_KEY_RING``, ``OUTBOX_SENDER`` and their fellows; raises :class:`ConfigurationError`.
+
+        The ring's file is looked at again every 30 s, so that a rotation needs no restart.
+        """
+        return cls.from_settings(Settings.from_env() if environ is None else Settings.from_env(environ))
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """As :meth:`from_env`, from settings already read."""
+        settings.require(Role.PRODUCER)
+        return cls(
+            keys=WatchedRing(str(settings.key_ring)),
+            sender=str(settings.sender),
+            max_message=settings.max_message,
+            max_attempts=settings.max_attempts,
+        )
+
+    def enqueue(
+        self,
+        db: Database,
+        message: AnyMessage,
+        *,
+        idempotency_key: str,
+        atomic: bool = True,
+        **options: Unpack[OptionValues],
+    ) -> Receipt:
+        """Add ``message`` in the transaction of ``db``: one row for each recipient, one statement or two.
+
+        ``idempotency_key`` names the business event (``verify:42``). The same key again returns the rows of then,
+        ``created`` False, whatever the text is now. ``options``: see :class:`~outbox_admin.producer.options.Options`.
+        ``atomic=False`` says that the mail may live apart from the caller's work.
+
+        Raises :class:`MessageRefused`, :class:`IdempotencyConflict` or :class:`NotTransactional`, with nothing
+        written. Above READ COMMITTED a concurrent duplicate is a serialization failure (40001): repeat the
+        transaction.
+        """
+        entry = Entry(message, idempotency_key, **options)
+        connection = writable(db, atomic=atomic)
+        self._writer.keys.refresh()
+        now = self._clock()
+        rows = self._writer.rows(entry, now=now)
+        return write(connection, {idempotency_key: rows}, now=now)[idempotency_key]
+
+    def enqueue_many(self, db: Database, entries: Iterable[Entry], *, atomic: bool = True) -> list[Receipt]:
+        """Add many messages with few statements; the receipts come in the order of ``entries``.
+
+        All or nothing: what :meth:`enqueue` raises for one of them leaves none.
+        """
+        connection = writable(db, atomic=atomic)
+        self._writer.keys.refresh()
+        now = self._clock()
+        messages: dict[str, list[Arrival]] = {}
+        created: list[tuple[str, bool]] = []
+        for entry in entries:
+            rows = self._writer.rows(check_entry(entry), now=now)
+            first = messages.setdefault(entry.idempotency_key, rows)
+            if first is not rows:
+                check_same(entry.idempotency_key, rows, [row.recipient for row in first])
+            created.append((entry.idempotency_key, first is rows))
+        receipts = _write_all(connection, messages, now=now, atomic=atomic)
+        return [receipts[key] if new else replace(receipts[key], created=False) for key, new in created]
+
+    def cancel(self, db: Database, idempotency_key: str, *, atomic: bool = True) -> int:
+        """Withdraw what still waits under this key; the number of rows. What is on its way cannot be called back."""
+        check_text(idempotency_key, field="idempotency_key")
+        return arrivals.withdraw(writable(db, atomic=atomic), idempotency_key, now=self._clock())
+
+
+def _write_all(
+    connection: sa.Connection, messages: Messages, *, now: datetime, atomic: bool
+) -> dict[str, Receipt]:
+    """In a savepoint, so that a conflict leaves nothing; where there can be none, a look comes first."""
+    if atomic and can_nest(connection):
+        with connection.begin_nested():
+            return write(connection, messages, now=now)
+    refuse_conflicts(connection, messages)
+    return write(connection, messages, now=now)
