@@ -18,6 +18,7 @@ from outbox_admin.errors import MessageRefused
 MAX_LOCAL = 64  #: octets, RFC 5321 4.5.3.1.1
 MAX_ADDRESS = 254  #: octets: the path of 4.5.3.1.3 without its angle brackets
 MAX_NAME = 500  #: characters of a display name
+NULL_SENDER = "<>"  #: the null reverse-path (RFC 5321 4.5.5): nobody wants to hear of a failure
 
 _ATOM = r"[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -131,7 +132,7 @@ def _parse_name(shown: str, *, field: str) -> str:
     if match := _QUOTED.fullmatch(shown):
         return check_name(_ESCAPED.sub(r"\1", match[1]), field=field)
     if shown and not _PHRASE.fullmatch(shown):
-        raise MessageRefused(field, 'one address only; a name with commas or the like stands in quotes: "Doe, Jane" <…>')
+        raise MessageRefused(field, 'one address only; a name with commas stands in quotes: "Doe, Jane" <…>')
     return check_name(shown, field=field)
 
 

@@ -66,9 +66,7 @@ class Frozen:
 
     def rendered(self, *, subject: str, text: str | None, html: str | None) -> Frozen:
         """The same message with its text; no longer late."""
-        return replace(
-            self, subject=subject, text=text, html=html, template=None, context=None, locale=None
-        )
+        return replace(self, subject=subject, text=text, html=html, template=None, context=None, locale=None)
 
     def __repr__(self) -> str:
         return "<Frozen>"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from outbox_admin.core import encoded_words
 from outbox_admin.core.address import Mailbox
@@ -17,7 +17,9 @@ from outbox_admin.core.address import Mailbox
 LINE = 78  #: RFC 5322 2.1.1 recommends
 ENCODED_LINE = 76  #: RFC 2047 2, for lines that hold an encoded-word
 MAX_LINE = 998  #: RFC 5322 2.1.1 demands
-_QUOTED_NAME = 60  #: a longer name is written as encoded-words: parsers differ on quoted strings over several lines
+_QUOTED_NAME = (
+    60  #: a longer name is written as encoded-words: parsers differ on quoted strings over several lines
+)
 _FIRST_NAME_WORD = 64
 
 _LOOKS_ENCODED = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?\s]*\?=")
@@ -28,11 +30,27 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 #: Fields with a grammar of their own, in which an encoded-word would be wrong (RFC 2047 5)
 _STRUCTURED = frozenset(
-    (
-        "in-reply-to references list-archive list-help list-owner list-post list-subscribe list-unsubscribe "
-        "list-unsubscribe-post auto-submitted precedence disposition-notification-to original-message-id "
-        "feedback-id x-auto-response-suppress importance priority x-priority"
-    ).split()
+    {
+        "auto-submitted",
+        "disposition-notification-to",
+        "feedback-id",
+        "importance",
+        "in-reply-to",
+        "list-archive",
+        "list-help",
+        "list-id",
+        "list-owner",
+        "list-post",
+        "list-subscribe",
+        "list-unsubscribe",
+        "list-unsubscribe-post",
+        "original-message-id",
+        "precedence",
+        "priority",
+        "references",
+        "x-auto-response-suppress",
+        "x-priority",
+    }
 )
 
 
@@ -72,9 +90,11 @@ def mailbox_field(name: str, mailboxes: Sequence[Mailbox]) -> str:
 
 def date_field(date: datetime) -> str:
     """RFC 5322 3.3, always in UTC: the writer's clock zone is nobody's business."""
-    at = date.astimezone(timezone.utc)
+    at = date.astimezone(UTC)
     day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
-    return f"Date: {day}, {at.day:02} {month} {at.year:04} {at.hour:02}:{at.minute:02}:{at.second:02} +0000\r\n"
+    return (
+        f"Date: {day}, {at.day:02} {month} {at.year:04} {at.hour:02}:{at.minute:02}:{at.second:02} +0000\r\n"
+    )
 
 
 def fold(name: str, tokens: Iterable[str], *, width: int = LINE) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from outbox_admin.core.address import Mailbox
 
 if TYPE_CHECKING:
-    from email.message import EmailMessage, Message as LegacyMessage
+    from email.message import EmailMessage
+    from email.message import Message as LegacyMessage
 
 Mailboxes: TypeAlias = str | Mailbox | Sequence[str | Mailbox]
 HeaderFields: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]

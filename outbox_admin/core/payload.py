@@ -65,7 +65,11 @@ def _is_newer(document: object) -> bool:
 
 
 def _fields(document: object) -> dict[str, Any]:
-    if type(document) is not dict or type(version := document.pop("v", None)) is not int or version != VERSION:
+    if (
+        type(document) is not dict
+        or type(version := document.pop("v", None)) is not int
+        or version != VERSION
+    ):
         raise _Shape
     fields: dict[str, Any] = {}
     for key, value in document.items():

@@ -1,0 +1,109 @@
+"""Late rendering: a template folder and a context to subject, text and HTML.
+
+``<folder>/<key>/subject.txt``, ``body.txt``, ``body.html``; a locale picks ``<key>/<locale>/`` or ``<key>/<language>/``
+as a whole where that folder has a subject. A missing variable is a fault, never an empty place; HTML is escaped.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateNotFound
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from outbox_admin.core import mime_writer
+from outbox_admin.errors import MessageRefused, OutboxError
+
+if TYPE_CHECKING:
+    from outbox_admin.core.frozen import Frozen
+
+
+class TemplateFault(OutboxError):
+    """A template that is missing or does not render. The row fails with its payload kept: repaired, a retry sends it.
+
+    The text names template, file, line and sort of fault; it may quote a name from the template, never the context.
+    """
+
+
+class Templates:
+    """A folder of templates; changed files are read anew. Safe to share between threads."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self._environment = ImmutableSandboxedEnvironment(
+            loader=FileSystemLoader(folder),
+            undefined=StrictUndefined,
+            autoescape=lambda name: name is not None and name.endswith(".html"),
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+
+    def render(self, frozen: Frozen) -> Frozen:
+        """The message with its text. Raises :class:`TemplateFault`."""
+        if frozen.template is None:
+            return frozen
+        folder = self._folder(frozen.template, frozen.locale)
+        context = frozen.context or {}
+        subject = self._text(f"{folder}/subject.txt", context)
+        rendered = frozen.rendered(
+            subject=(subject or "").strip(),
+            text=self._text(f"{folder}/body.txt", context),
+            html=self._text(f"{folder}/body.html", context),
+        )
+        _check(rendered, folder)
+        return rendered
+
+    def _folder(self, key: str, locale: str | None) -> str:
+        for folder in _folders(key, locale):
+            if self._template(f"{folder}/subject.txt") is not None:
+                return folder
+        raise TemplateFault(f"template {key}: no subject.txt in its folder")
+
+    def _template(self, name: str) -> Template | None:
+        try:
+            return self._environment.get_template(name)
+        except TemplateNotFound as error:
+            if error.name != name:
+                raise TemplateFault(f"{name}: {error.name} is missing") from None
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever a broken file makes of the parser
+            raise TemplateFault(_account(name, error)) from None
+
+    def _text(self, name: str, context: dict[str, object]) -> str | None:
+        template = self._template(name)
+        if template is None:
+            return None
+        try:
+            return template.render(context)
+        except Exception as error:  # noqa: BLE001 - a template is a program: any fault is its own
+            raise TemplateFault(_account(name, error)) from None
+
+
+def _folders(key: str, locale: str | None) -> list[str]:
+    if not locale:
+        return [key]
+    language = locale.replace("_", "-").partition("-")[0]
+    return [f"{key}/{locale}", *([f"{key}/{language}"] if language != locale else []), key]
+
+
+def _check(rendered: Frozen, folder: str) -> None:
+    """What the text made of the message is the template's fault, so it must not reject the row."""
+    if rendered.text is None and rendered.html is None:
+        raise TemplateFault(f"template {folder}: neither body.txt nor body.html")
+    if rendered.sender is None or rendered.date is None or rendered.message_id is None:
+        return
+    try:
+        mime_writer.write(rendered)
+    except MessageRefused as error:
+        raise TemplateFault(f"template {folder}: {error}") from None
+
+
+def _account(name: str, error: Exception) -> str:
+    """``account.verify/body.html line 3: UndefinedError``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename.endswith(name)]
+    line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
+    where = f" line {line}" if line else ""
+    return f"template {name}{where}: {type(error).__name__}"
