@@ -20,9 +20,7 @@ def allowed(authorization: str | None, token: str | None) -> bool:
     if not token or not authorization:
         return False
     scheme, _, given = authorization.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(
-        given.strip().encode(), token.encode()
-    )
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
 
 
 def exposition(db: sa.Connection, *, now: Callable[[], datetime]) -> bytes:

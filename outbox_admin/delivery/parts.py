@@ -17,7 +17,7 @@ from outbox_admin.core.backoff import Backoff
 from outbox_admin.core.lifecycle import Policy
 
 if TYPE_CHECKING:
-    from outbox_admin.crypto.keyring import WatchedRing
+    from outbox_admin.crypto.keys import Keys
     from outbox_admin.delivery.clock import Clock
     from outbox_admin.delivery.routes import Route
     from outbox_admin.delivery.templates import Templates
@@ -68,7 +68,7 @@ class Parts:
     """
 
     engine: sa.Engine
-    ring: WatchedRing
+    ring: Keys
     routes: tuple[Route, ...]
     rules: Rules
     clock: Clock

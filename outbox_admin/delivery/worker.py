@@ -1,58 +1,202 @@
-"""The loop around the dispatcher: lanes, the poller that wakes them, the heartbeat, draining and stopping."""
+"""The loop around the lanes: one poller that wakes them, upkeep, the heartbeat, draining and stopping.
+
+Nothing here touches a message. A worker is made in the process that runs it, after any fork.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from types import FrameType
+from typing import Any
 
+from outbox_admin.db.store import workers
+from outbox_admin.delivery.claiming import Place
+from outbox_admin.delivery.common import Common
+from outbox_admin.delivery.dispatcher import Cycle
+from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.heartbeat import Heartbeat
+from outbox_admin.delivery.lanes import Lane
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.upkeep import Upkeep
+
+#: A worker that holds rows and has recorded nothing for so many seconds is stuck (E20).
+STUCK_AFTER = 200.0
+
+log = logging.getLogger("outbox_admin.delivery")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a worker is: ``stuck`` means that it holds rows and has recorded nothing for too long (E20)."""
+    """``stuck``: it holds rows and has recorded nothing for too long. ``opened``: database and keys were in order."""
 
     alive: bool
     stuck: bool
+    opened: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What one drain did, by outcome; ``paused`` when a route's pause ended it."""
+    """What one drain did, by outcome. ``paused``: a route's pause ended it; ``failed``: the database did."""
 
     accepted: int
     rejected: int
     deferred: int
     faults: int
     paused: bool
+    failed: bool
 
 
 class Worker:
-    """``kind``: worker, gunicorn or embedded."""
+    """``kind``: worker, gunicorn or embedded. :meth:`start` and :meth:`stop` once each, or :meth:`drain` once."""
 
     def __init__(self, parts: Parts, *, lanes: int = 1, kind: str = "worker") -> None:
         self.parts = parts
-        self.lanes = lanes
         self.kind = kind
+        self.host = socket.gethostname()
+        self.name = f"{self.host}:{os.getpid()}:{parts.token().hex[:8]}"
+        self.common = Common(parts)
+        self.upkeep = Upkeep(parts, self.common)
+        self.lanes = [
+            Lane(parts, self.common, Place(self.name, number), pass_on=self._wake_lane)
+            for number in range(lanes)
+        ]
+        self._heartbeat = Heartbeat(self._beat)
+        self._poller = threading.Thread(target=self._poll, name="outbox-poller", daemon=True)
+        self._woken = threading.Event()
+        self._started_at: datetime | None = None
+        self._cycled_at: datetime | None = None
 
     def start(self) -> None:
-        """Starts the threads and returns."""
-        raise NotImplementedError
+        """Starts the threads and returns. Raises :class:`ConfigurationError` where the keys do not fit the database."""
+        self._open()
+        for lane in self.lanes:
+            lane.start()
+        self._poller.start()
 
     def wake(self) -> None:
         """Looks for due rows at once instead of at the end of the cycle."""
-        raise NotImplementedError
+        self._woken.set()
 
     def drain(self) -> Drained:
         """Works off what is due and returns; for a worker that was not started."""
-        raise NotImplementedError
+        self._open()
+        self.upkeep.round()
+        cycles: list[Cycle] = []
+        threads = [
+            threading.Thread(target=lambda lane=lane: cycles.append(lane.drain()), daemon=True)
+            for lane in self.lanes
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.upkeep.purge(busy=False)
+        for lane in self.lanes:
+            lane.dispatcher.rest()
+        self._close()
+        return self._drained(cycles)
 
     def stop(self, grace: float | None = None) -> None:
-        """Finishes what is in hand, releases the rest at once; after ``grace`` seconds open hand-overs are Unknown."""
-        raise NotImplementedError
+        """Finishes what is in hand and releases the rest at once.
+
+        After ``grace`` seconds (the rules' ``stop_grace``) a hand-over that is still open is recorded as Unknown.
+        """
+        end = self.parts.clock.monotonic() + (self.parts.rules.stop_grace if grace is None else grace)
+        self.common.stopping.asked.set()
+        self._woken.set()
+        for lane in self.lanes:
+            lane.wake()
+            lane.release_waiting()
+        ended = [lane.join(end - self.parts.clock.monotonic()) for lane in self.lanes]
+        self.common.stopping.over.set()
+        for lane, has_ended in zip(self.lanes, ended, strict=True):
+            if not has_ended:
+                lane.abandon()
+        self._poller.join(1.0)
+        self._close()
 
     def run(self) -> int:
         """Starts, waits for TERM or INT, stops; the exit code. A second signal ends the process at once."""
-        raise NotImplementedError
+        called = threading.Event()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            signal.signal(number, signal.SIG_DFL)
+            called.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        self.start()
+        called.wait()
+        log.info("stopping: what is in hand is finished, the rest is released")
+        self.stop()
+        return 0
 
     def condition(self) -> Condition:
+        threads = [self._poller.is_alive(), *(lane.alive for lane in self.lanes)]
+        return Condition(alive=all(threads), stuck=self._stuck(), opened=self.upkeep.opened)
+
+    def _open(self) -> None:
+        self._started_at = self.parts.clock.now()
+        self.upkeep.open()
+        self._heartbeat.start()
+
+    def _close(self) -> None:
+        self._heartbeat.end()
+        self._heartbeat.beat()
+
+    def _poll(self) -> None:
+        while not self.common.stopping.asked.is_set():
+            try:
+                self._turn()
+            except Exception as error:  # noqa: BLE001 - the loop outlives whatever happens in a turn
+                self.common.tally.add("error")
+                log.error("a turn of the poller broke off: %s", describe(error))
+            self._woken.wait(self.parts.rules.cycle)
+            self._woken.clear()
+
+    def _turn(self) -> None:
+        """Upkeep first: what it takes back is found by the lane that is woken then."""
+        self.upkeep.round()
+        self._wake_lane()
+        self.upkeep.purge(busy=any(not lane.idle for lane in self.lanes))
+
+    def _wake_lane(self) -> None:
+        """One that sleeps; those that work find the rest themselves."""
+        idle = next((lane for lane in self.lanes if lane.idle), None)
+        if idle is not None:
+            idle.wake()
+
+    def _stuck(self) -> bool:
+        now = self.parts.clock.monotonic()
+        return any(lane.holding and now - lane.progressed_at > STUCK_AFTER for lane in self.lanes)
+
+    def _beat(self) -> None:
+        for lane in self.lanes:
+            lane.renew_long_handover()
+        with self.parts.engine.begin() as db:
+            workers.beat(db, self._sign(), now=self.parts.clock.now())
+
+    def _sign(self) -> Any:
         raise NotImplementedError
+
+    def _drained(self, cycles: Iterable[Cycle]) -> Drained:
+        tally, ended = self.common.tally, list(cycles)
+        return Drained(
+            accepted=tally.of("accepted"),
+            rejected=tally.of("rejected"),
+            deferred=tally.of("deferred", "unknown", "undeliverable"),
+            faults=tally.of("channel_fault"),
+            paused=any(cycle.paused for cycle in ended),
+            failed=any(cycle.failed for cycle in ended),
+        )
+
+
+VERSION = version("outbox-admin")

@@ -1,0 +1,124 @@
+"""What a lane owns: claiming, marking, holding and releasing rows, each in a short transaction of its own.
+
+A token is drawn before its claim is sent. When the answer was lost, nobody knows which rows it owns: they are
+released by their token before anything else is claimed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from outbox_admin.crypto.envelope import key_id_of
+from outbox_admin.db.store import claims, marks, release
+from outbox_admin.db.store.claims import Claim
+from outbox_admin.delivery.hand import Hand
+from outbox_admin.delivery.opening import Ready
+from outbox_admin.delivery.parts import Parts
+
+log = logging.getLogger("outbox_admin.delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who works: the worker's name, and the shard of its minute counts."""
+
+    worker: str
+    shard: int = 0
+
+
+class Claiming:
+    """Used by one thread. Database errors pass through; :meth:`doubt` follows them."""
+
+    def __init__(self, parts: Parts, place: Place, hand: Hand) -> None:
+        self._parts = parts
+        self._place = place
+        self._hand = hand
+        self._doubtful: UUID | None = None
+
+    def batch(self, limit: int) -> list[Claim]:
+        """At most ``limit`` due rows; fewer means that no more are due."""
+        return self._claim(partial(claims.claim_batch, limit=limit))
+
+    def alone(self) -> list[Claim]:
+        """One row that came back from a lost worker, or none."""
+        return self._claim(claims.claim_alone)
+
+    def doubt(self, token: UUID) -> None:
+        """What this token owns is not known; it is released before the next claim."""
+        self._doubtful = token
+
+    def payload(self, claim: Claim) -> bytes | None:
+        """A large one did not come along with its claim (E8). None when the row is not ours any more."""
+        if claim.payload is not None or not claim.payload_size:
+            return claim.payload or b""
+        with self._parts.engine.begin() as db:
+            return claims.load_payload(db, row_id=claim.id, token=claim.token)
+
+    def mark(self, group: Collection[Ready]) -> list[Ready]:
+        """Those that are still ours: from now on they may reach the relay. Renews the lease of all that is held."""
+        asked = self._parts.clock.monotonic()
+        with self._parts.engine.begin() as db:
+            now, lease = self._parts.clock.now(), self._parts.rules.lease
+            for ready in group:
+                self._keep_rendering(db, ready, now)
+            ours = marks.mark_handover(db, [ready.claim for ready in group], now=now, lease=lease)
+        self._hand.renewed(asked)
+        return [ready for ready in group if self._still_ours(ready, ours)]
+
+    def hold(self, claim: Claim, held: str) -> None:
+        """Stamps the row and gives its attempt back."""
+        with self._parts.engine.begin() as db:
+            release.hold(db, token=claim.token, ids=[claim.id], held=held, now=self._parts.clock.now())
+        log.warning("message %s attempt %d -> held (%s)", claim.id, claim.attempt, held)
+
+    def release(self, token: UUID, ids: Collection[UUID]) -> None:
+        """Gives rows back untouched."""
+        if not ids:
+            return
+        with self._parts.engine.begin() as db:
+            number = release.release(db, token=token, now=self._parts.clock.now(), ids=ids)
+        log.info("%d messages released", number)
+
+    def _claim(self, ask: Callable[..., list[Claim]]) -> list[Claim]:
+        self._settle_doubt()
+        token = self._doubtful = self._parts.token()
+        asked, rules = self._parts.clock.monotonic(), self._parts.rules
+        usable = self._parts.ring.usable_ids if rules.unknown_key_grace else None
+        with self._parts.engine.begin() as db:
+            now = self._parts.clock.read(db)
+            claimed = ask(
+                db, now=now, token=token, worker=self._place.worker, lease=rules.lease, usable=usable
+            )
+        self._doubtful = None
+        self._hand.take(token, claimed, leased_from=asked)
+        return claimed
+
+    def _settle_doubt(self) -> None:
+        if self._doubtful is None:
+            return
+        with self._parts.engine.begin() as db:
+            release.release(db, token=self._doubtful, now=self._parts.clock.now())
+        self._doubtful = None
+
+    def _keep_rendering(self, db: sa.Connection, ready: Ready, now: datetime) -> None:
+        if ready.rendering is not None:
+            kid = key_id_of(ready.rendering) or ""
+            marks.store_rendering(db, ready.claim, payload=ready.rendering, key_id=kid, now=now)
+
+    def _still_ours(self, ready: Ready, ours: set[UUID]) -> bool:
+        if ready.claim.id in ours:
+            return True
+        claim = ready.claim
+        self._hand.drop(claim.id)
+        gone = claim.expires_at is not None and claim.expires_at <= self._parts.clock.now()
+        log.info(
+            "message %s attempt %d -> %s", claim.id, claim.attempt, "expired" if gone else "not ours now"
+        )
+        return False

@@ -1,0 +1,174 @@
+"""One cycle of one lane: claim, open, compose, mark, send, classify, decide, record.
+
+Each step is a short transaction of its own or none at all: nothing is open in the database while SMTP talks. What goes
+wrong with one row stays with that row; what goes wrong with the database ends the cycle and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from outbox_admin.core.cause import Cause, Kind, Phase
+from outbox_admin.core.lifecycle import Deferred, OnUnknown, Outcome, Rejected
+from outbox_admin.db.store.claims import Claim
+from outbox_admin.delivery.claiming import Claiming, Place
+from outbox_admin.delivery.common import Common
+from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.hand import Hand
+from outbox_admin.delivery.handover import Handover
+from outbox_admin.delivery.ledger import Ledger
+from outbox_admin.delivery.opening import UNREADABLE, Desk, Hold, Ready
+from outbox_admin.delivery.pace import Pace
+from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.ways import Way, Ways
+
+log = logging.getLogger("outbox_admin.delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """``more``: a claim came back full, so another cycle should follow at once. ``paused``: no route may be used."""
+
+    claimed: int = 0
+    more: bool = False
+    paused: bool = False
+    failed: bool = False
+
+
+class Dispatcher:
+    """Used by one thread; whoever stops it reaches only its :attr:`hand`."""
+
+    def __init__(self, parts: Parts, common: Common, place: Place) -> None:
+        rules = parts.rules
+        self._parts = parts
+        self._common = common
+        self.hand = Hand()
+        self.ledger = Ledger(parts, common, place, self.hand)
+        self.claiming = Claiming(parts, place, self.hand)
+        self._desk = Desk(parts.ring, common.proofs, rules.sender or "", parts.templates)
+        self._ways = Ways(parts, common.pauses)
+        self._handover = Handover(parts, common, self._ways, self.claiming, self.ledger, self.hand)
+        self._pace = Pace(batch=rules.batch, window=rules.window)
+
+    def cycle(self) -> Cycle:
+        """One claim of as many rows as the lane can begin soon, then one row that must travel alone."""
+        if self._stopped():
+            return Cycle()
+        try:
+            way = self._ways.pick()
+            if way is None:
+                return Cycle(paused=True)
+            cycle = self._batch(way)
+            return cycle if self._stopped() else self._single(way, cycle)
+        except Exception as error:  # noqa: BLE001 - nothing that happens in a cycle may end the lane
+            self._common.tally.add("error")
+            log.error("a cycle broke off: %s", describe(error))
+            self._break_off()
+            return Cycle(failed=True)
+
+    def rest(self) -> None:
+        """Nothing to do for a while."""
+        self._ways.rest()
+
+    def close(self) -> None:
+        self._ways.close()
+
+    def _break_off(self) -> None:
+        """Results are kept; what was not sent is released as soon as the database answers."""
+        self.hand.empty()
+        self.ledger.flush()
+        if self.hand.token is not None:
+            self.claiming.doubt(self.hand.token)
+
+    def _stopped(self) -> bool:
+        return self._common.stopping.asked.is_set()
+
+    def _batch(self, way: Way) -> Cycle:
+        began = self._parts.clock.monotonic()
+        with self._common.pauses.reserve(way.route, self._pace.size) as room:
+            claims = self.claiming.batch(room) if room else []
+            finished = self._work(claims, way)
+        if finished and room:
+            self._pace.note(asked=room, got=len(claims), seconds=self._parts.clock.monotonic() - began)
+        return Cycle(len(claims), more=finished and 0 < room <= len(claims))
+
+    def _single(self, way: Way, before: Cycle) -> Cycle:
+        with self._common.pauses.reserve(way.route, 1) as room:
+            claims = self.claiming.alone() if room else []
+            finished = self._work(claims, way)
+        return Cycle(before.claimed + len(claims), more=finished and (before.more or bool(claims)))
+
+    def _work(self, claims: list[Claim], way: Way) -> bool:
+        """False when the way turned out to be broken: the rest was released untouched."""
+        if not claims:
+            return True
+        going = True
+        while going and not self._stopped() and (window := self._window()):
+            groups = grouped(self._prepared(window))
+            going = all(self._handover.deliver(group, way) for group in groups)
+            self.ledger.flush()
+        self.claiming.release(claims[0].token, self.hand.empty())
+        return going
+
+    def _window(self) -> list[Claim]:
+        """The rows to open, mark and send next: several only where each may be announced early."""
+        waiting = self.hand.peek(self._pace.window)
+        if any(announced_alone(claim) for claim in waiting[:1]):
+            return waiting[:1]
+        return [claim for claim in waiting if not announced_alone(claim)]
+
+    def _prepared(self, claims: Iterable[Claim]) -> Iterator[Ready]:
+        for claim in claims:
+            started_at, payload = self._parts.clock.now(), self.claiming.payload(claim)
+            if payload is None:
+                self.hand.drop(claim.id)
+                continue
+            match self._prepare(claim, payload):
+                case Ready() as ready:
+                    yield ready
+                case Hold(held):
+                    if self.hand.drop(claim.id):
+                        self.claiming.hold(claim, held)
+                case outcome:
+                    if self.hand.drop(claim.id):
+                        self.ledger.add(claim, outcome, route="", started_at=started_at)
+
+    def _prepare(self, claim: Claim, payload: bytes) -> Ready | Outcome | Hold:
+        try:
+            return self._passed(self._desk.prepare(claim, payload))
+        except Exception as error:  # noqa: BLE001 - one strange row must not stop the others
+            self._common.tally.add("error")
+            log.error("message %s could not be prepared: %s", claim.id, describe(error))
+            return Deferred(Cause(Phase.PREPARE, Kind.UNKNOWN), describe(error))
+
+    def _passed(self, prepared: Ready | Outcome | Hold) -> Ready | Outcome | Hold:
+        """Holds back a rejection that is one of too many: then the fault is probably our own."""
+        match prepared:
+            case Ready():
+                self._common.unreadables.readable()
+            case Rejected(cause) if cause.kind is Kind.PAYLOAD_UNREADABLE:
+                if not self._common.unreadables.may_reject(now=self._parts.clock.monotonic()):
+                    return Hold(UNREADABLE)
+        return prepared
+
+
+def announced_alone(claim: Claim) -> bool:
+    """Known before it is opened: at most once, or too large to be read with others."""
+    return claim.on_unknown == OnUnknown.HOLD or claim.payload is None
+
+
+def grouped(ready: Iterable[Ready]) -> Iterator[list[Ready]]:
+    """What may be marked together, in order; lazily, so that a late-rendered message is rendered in its turn."""
+    group: list[Ready] = []
+    for item in ready:
+        if not item.alone:
+            group.append(item)
+            continue
+        if group:
+            yield group
+        yield [item]
+        group = []
+    if group:
+        yield group

@@ -1,0 +1,23 @@
+"""Our own faults in words for the log: a type, an SQLSTATE, a place. Never the text of an exception.
+
+The text of a database error may hold a whole row, that of a composing error an address or a body.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import DBAPIError
+
+
+def describe(error: BaseException) -> str:
+    """``OperationalError 57P01``, ``ValueError at compose.py:41``."""
+    name = type(error).__name__
+    if isinstance(error, DBAPIError):
+        state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None)
+        return f"{name} {state}" if state else name
+    place = error.__traceback__
+    if place is None:
+        return name
+    while place.tb_next is not None:
+        place = place.tb_next
+    file = place.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
+    return f"{name} at {file}:{place.tb_lineno}"

@@ -1,0 +1,110 @@
+"""Connect, mark, send, classify: how a group of composed messages reaches the relay, one after the other.
+
+The connection comes first and the mark directly before MAIL, so that a worker lost while connecting leaves no doubt
+behind. From the mark on nobody may say that a message was not sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+
+from outbox_admin.core.cause import Cause, Kind, Phase
+from outbox_admin.core.lifecycle import Outcome, Unknown
+from outbox_admin.db.store.claims import Claim
+from outbox_admin.delivery.claiming import Claiming
+from outbox_admin.delivery.common import Common
+from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.hand import Hand, Open
+from outbox_admin.delivery.ledger import Ledger
+from outbox_admin.delivery.opening import Ready
+from outbox_admin.delivery.parts import HANDOVER_MARGIN, Parts
+from outbox_admin.delivery.ways import Way, Ways
+
+#: A hand-over may take a second longer for each so many octets (E8).
+OCTETS_PER_SECOND = 256 * 1024
+
+log = logging.getLogger("outbox_admin.delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The second half of a lane's cycle. Every row is settled in the ledger, or no longer ours."""
+
+    parts: Parts
+    common: Common
+    ways: Ways
+    claiming: Claiming
+    ledger: Ledger
+    hand: Hand
+
+    def deliver(self, group: list[Ready], way: Way) -> bool:
+        """False when the way is broken or the worker stops: the rest of the group was not touched."""
+        reachable = self._reach(group, way)
+        if reachable is None or self._stopped():
+            return False
+        for ready in self.claiming.mark(reachable) if reachable else []:
+            if self._stopped() or not self._send(ready, way):
+                return False
+            if self.ledger.ripe:
+                self.ledger.flush()
+        return True
+
+    def _reach(self, group: list[Ready], way: Way) -> list[Ready] | None:
+        """Connects. A row that cannot be carried is settled; what can be is returned, None when the way is shut."""
+        for number, ready in enumerate(group):
+            started_at = self.parts.clock.now()
+            fault = self.ways.connect(way)
+            if fault is None:
+                return group[number:]
+            self._settle(ready.claim, fault, way, started_at)
+            if self.ways.note(way, fault):
+                return None
+        return []
+
+    def _send(self, ready: Ready, way: Way) -> bool:
+        claim, started_at = ready.claim, self.parts.clock.now()
+        fault = self.ways.connect(way)
+        if fault is not None:
+            self._settle(claim, fault, way, started_at)
+            return not self.ways.note(way, fault)
+        if claim.expires_at is not None and claim.expires_at <= self.parts.clock.now():
+            if self.hand.drop(claim.id):
+                self.ledger.expired(claim)
+            return True
+        if not self._has_time() and not self.claiming.mark([ready]):
+            return True
+        outcome = self._hand_over(ready, way, started_at)
+        return outcome is None or not self.ways.note(way, outcome)
+
+    def _hand_over(self, ready: Ready, way: Way, started_at: datetime) -> Outcome | None:
+        """None when the row was released before its octets began to leave."""
+        claim, now = ready.claim, self.parts.clock.monotonic()
+        until = now + self.parts.rules.handover_limit + len(ready.composed.content) / OCTETS_PER_SECOND
+        if not self.hand.begin(Open(claim, way.route, started_at, now, until)):
+            return None
+        try:
+            outcome = self.ways.deliver(way, ready.composed)
+        except Exception as error:  # noqa: BLE001 - ours to fix; nobody can tell how far it came
+            self.common.tally.add("error")
+            log.error("message %s broke off in its hand-over: %s", claim.id, describe(error))
+            way.session.close()
+            outcome = Unknown(Cause(Phase.CONTENT, Kind.UNKNOWN), describe(error))
+        self.hand.end()
+        self.ledger.add(claim, outcome, route=way.route, started_at=started_at)
+        return outcome
+
+    def _settle(self, claim: Claim, outcome: Outcome, way: Way, started_at: datetime) -> None:
+        """For a row whose hand-over never began."""
+        if self.hand.drop(claim.id):
+            self.ledger.add(claim, outcome, route=way.route, started_at=started_at)
+
+    def _has_time(self) -> bool:
+        """Whether a whole hand-over fits into what is left of the lease (E12)."""
+        rules, now = self.parts.rules, self.parts.clock.monotonic()
+        left = self.hand.leased_from + rules.lease.total_seconds() - now
+        return left > rules.handover_limit + HANDOVER_MARGIN
+
+    def _stopped(self) -> bool:
+        return self.common.stopping.asked.is_set()

@@ -1,0 +1,120 @@
+"""A lane: one thread with one connection to each relay, claiming for itself.
+
+Lanes do not look for work. They sleep until they are woken, work until a claim comes back short, and sleep again; a
+lane whose claim came back full wakes the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from outbox_admin.core.cause import Cause, Kind, Phase
+from outbox_admin.core.lifecycle import Unknown
+from outbox_admin.db.store import marks
+from outbox_admin.delivery.claiming import Place
+from outbox_admin.delivery.common import Common
+from outbox_admin.delivery.dispatcher import Cycle, Dispatcher
+from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.ledger import Ledger
+from outbox_admin.delivery.parts import Parts
+
+#: A lane that has had nothing to send for so many seconds leaves its relays.
+PATIENCE = 20.0
+#: The lease of a hand-over that lasts longer than this many seconds is renewed while it goes on (E8).
+LONG_HANDOVER = 60.0
+
+log = logging.getLogger("outbox_admin.delivery")
+
+
+class Lane:
+    """The thread works with the dispatcher; all else may be called by any thread."""
+
+    def __init__(self, parts: Parts, common: Common, place: Place, *, pass_on: Callable[[], None]) -> None:
+        self._parts = parts
+        self._common = common
+        self._place = place
+        self._pass_on = pass_on
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"outbox-lane-{place.shard}", daemon=True)
+        self._cycled_at = parts.clock.monotonic()
+        self.dispatcher = Dispatcher(parts, common, place)
+        self.idle = True
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self.idle = False
+        self._woken.set()
+
+    def join(self, seconds: float) -> bool:
+        """Whether the thread has ended."""
+        self._thread.join(max(0.0, seconds))
+        return not self._thread.is_alive()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def holding(self) -> int:
+        """Rows that it owns now, results that are not recorded yet included."""
+        return self.dispatcher.hand.count + self.dispatcher.ledger.waiting
+
+    @property
+    def progressed_at(self) -> float:
+        """Monotonic second of the last completed cycle or recorded result."""
+        return max(self._cycled_at, self.dispatcher.ledger.recorded_at)
+
+    def drain(self) -> Cycle:
+        """Works, in the calling thread, until no more is due or no route may be used; the last cycle."""
+        while True:
+            cycle = self.dispatcher.cycle()
+            self._cycled_at = self._parts.clock.monotonic()
+            if not cycle.more or self._common.stopping.asked.is_set():
+                return cycle
+            self._pass_on()
+
+    def release_waiting(self) -> None:
+        """Gives back, from another thread, what the lane has not begun to send."""
+        hand = self.dispatcher.hand
+        ids = hand.empty()
+        if hand.token is None or not ids:
+            return
+        try:
+            self.dispatcher.claiming.release(hand.token, ids)
+        except SQLAlchemyError as error:
+            log.warning("%d messages wait for the end of their lease: %s", len(ids), describe(error))
+
+    def abandon(self) -> None:
+        """Records an open hand-over as Unknown: nobody will learn how it ended."""
+        handover = self.dispatcher.hand.seize()
+        if handover is None:
+            return
+        ledger = Ledger(self._parts, self._common, self._place, self.dispatcher.hand)
+        doubt = Unknown(Cause(Phase.LEASE, Kind.WORKER_LOST), "the worker was stopped during the hand-over")
+        ledger.add(handover.claim, doubt, route=handover.route, started_at=handover.started_at)
+        ledger.flush()
+
+    def renew_long_handover(self) -> None:
+        """For one that is still within its own time limit."""
+        handover, now = self.dispatcher.hand.open, self._parts.clock.monotonic()
+        if handover is None or not handover.since + LONG_HANDOVER < now < handover.until:
+            return
+        with self._parts.engine.begin() as db:
+            moment, lease = self._parts.clock.now(), self._parts.rules.lease
+            marks.renew(db, token=handover.claim.token, now=moment, lease=lease)
+
+    def _run(self) -> None:
+        while not self._common.stopping.asked.is_set():
+            if self._woken.wait(PATIENCE):
+                self._woken.clear()
+                self.drain()
+                self.idle = not self._woken.is_set()
+            else:
+                self.dispatcher.rest()
+        self.dispatcher.rest()

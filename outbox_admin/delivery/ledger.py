@@ -1,0 +1,138 @@
+"""Decide and record: what an outcome changes, and that it really gets written.
+
+A result is the only thing that prevents a second copy. It is kept and written again and again until the database has
+taken it, for as long as the process lives; its lane claims and sends nothing meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from outbox_admin.core.cause import Cause, Kind, Phase
+from outbox_admin.core.lifecycle import Change, Outcome, State, decide
+from outbox_admin.db.store import results
+from outbox_admin.db.store.claims import Claim
+from outbox_admin.db.store.results import Result
+from outbox_admin.delivery.claiming import Place
+from outbox_admin.delivery.common import Common
+from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.hand import Hand
+from outbox_admin.delivery.parts import Parts
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+#: Results are written at the latest this many seconds after the first of them came in (E11).
+FLUSH_AFTER = 0.2
+#: Seconds between two tries to reach a database that is away: doubling from the first to the last.
+RETRY_FIRST, RETRY_LAST = 0.1, 5.0
+
+log = logging.getLogger("outbox_admin.delivery")
+
+
+class Ledger:
+    """One lane's results on their way into the database; used by one thread."""
+
+    def __init__(self, parts: Parts, common: Common, place: Place, hand: Hand) -> None:
+        self._parts = parts
+        self._common = common
+        self._place = place
+        self._hand = hand
+        self._open: list[Result] = []
+        self._since = 0.0
+        #: Monotonic second of the last flush that reached the database.
+        self.recorded_at = parts.clock.monotonic()
+
+    def add(self, claim: Claim, outcome: Outcome, *, route: str, started_at: datetime) -> Change:
+        """Decides what ``outcome`` changes and keeps it for the next flush."""
+        rules, now = self._parts.rules, self._parts.clock.now()
+        change = decide(outcome, claim.standing, now=now, roll=self._parts.roll(), policy=rules.policy)
+        self.put(claim, change, route=route, started_at=started_at)
+        return change
+
+    def expired(self, claim: Claim) -> None:
+        """Its time passed between the claim and the hand-over; no attempt was made."""
+        change = Change(State.EXPIRED, "expired", counted=False, cause=Cause(Phase.PREPARE, Kind.EXPIRED))
+        self.put(claim, change, route="", started_at=self._parts.clock.now())
+
+    def put(self, claim: Claim, change: Change, *, route: str, started_at: datetime) -> None:
+        if not self._open:
+            self._since = self._parts.clock.monotonic()
+        change, detail = self._sealed(claim, change)
+        ended_at = self._parts.clock.now()
+        self._open.append(Result(claim, change, detail, route, started_at, ended_at))
+
+    @property
+    def waiting(self) -> int:
+        """Results that are not recorded yet."""
+        return len(self._open)
+
+    @property
+    def ripe(self) -> bool:
+        """Whether the oldest result has waited long enough."""
+        return bool(self._open) and self._parts.clock.monotonic() - self._since >= FLUSH_AFTER
+
+    def flush(self) -> bool:
+        """Writes all results, however long that takes. False only when the process ends before it could."""
+        pause = RETRY_FIRST
+        while self._open and not self._write():
+            if self._common.stopping.over.wait(pause):
+                return False
+            pause = min(pause * 2, RETRY_LAST)
+        return True
+
+    def _write(self) -> bool:
+        asked = self._parts.clock.monotonic()
+        try:
+            with self._parts.engine.begin() as db:
+                ours = self._record(db)
+        except SQLAlchemyError as error:
+            self._common.tally.add("error")
+            log.warning("%d results wait to be recorded: %s", len(self._open), describe(error))
+            return False
+        self._hand.renewed(asked)
+        self.recorded_at = self._parts.clock.monotonic()
+        written, self._open = self._open, []
+        for result in written:
+            self._tell(result, ours=result.claim.id in ours)
+        return True
+
+    def _record(self, db: sa.Connection) -> set[UUID]:
+        now, lease = self._parts.clock.now(), self._parts.rules.lease
+        place = self._place
+        return results.record(db, self._open, now=now, worker=place.worker, shard=place.shard, lease=lease)
+
+    def _sealed(self, claim: Claim, change: Change) -> tuple[Change, bytes | None]:
+        """Raw text leaves the process only sealed; what stays in clear is its keyed fingerprint."""
+        if change.cause is None or not change.raw:
+            return replace(change, raw=""), None
+        ring = self._parts.ring
+        cause = replace(change.cause, ref=ring.fingerprint(change.raw))
+        detail = None
+        if self._parts.rules.error_detail:
+            detail = ring.seal_detail(change.raw, row_id=claim.id, attempt=claim.tries)
+        return replace(change, cause=cause, raw=""), detail
+
+    def _tell(self, result: Result, *, ours: bool) -> None:
+        claim, change = result.claim, result.change
+        self._common.tally.add(change.outcome)
+        if ours:
+            log.info("message %s attempt %d -> %s", claim.id, claim.attempt, story(change))
+        else:
+            text = "message %s attempt %d: %s came too late; the row had been taken back"
+            log.warning(text, claim.id, claim.attempt, change.outcome)
+
+
+def story(change: Change) -> str:
+    """``pending (rcpt recipient_rejected 550)``: never an address, never a reply's text."""
+    cause = change.cause
+    if cause is None:
+        return str(change.state)
+    words = [cause.phase, cause.kind, *([str(cause.code)] if cause.code else [])]
+    return f"{change.state} ({' '.join(words)})"

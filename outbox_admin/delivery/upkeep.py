@@ -1,0 +1,116 @@
+"""What a process does once a cycle beside sending: take rows back, sweep, reload the key ring, keep retention.
+
+Each piece is bounded, has a transaction of its own and fails alone. Nothing here sends or claims.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from outbox_admin.db.store import keys, reclaim, retention, sweeps, workers
+from outbox_admin.delivery.common import Common
+from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.parts import Parts
+from outbox_admin.errors import ConfigurationError
+
+#: Seconds between two looks for what retention may remove, and rows that one look removes at most.
+PURGE_EVERY = 60.0
+PURGE_ROWS = 500
+#: While mail keeps flowing, retention waits, but not longer than this many seconds.
+PURGE_AT_LATEST = 900.0
+
+log = logging.getLogger("outbox_admin.delivery")
+
+Step = Callable[[sa.Connection, datetime], Any]
+
+
+class Upkeep:
+    """Used by one thread of a process."""
+
+    def __init__(self, parts: Parts, common: Common) -> None:
+        self._parts = parts
+        self._common = common
+        self._registered: dict[str, str] | None = None
+        #: Whether the database has answered and knows this ring's keys.
+        self.opened = False
+        self._purged_at = parts.clock.monotonic() - PURGE_EVERY
+
+    def open(self) -> None:
+        """Before anything is claimed: the clock, and that this ring is the one that the rows were sealed with.
+
+        Raises :class:`ConfigurationError` for a ring with other material under a known id. A database that is away
+        is no reason to stop: the first round does it then.
+        """
+        self._do("clock", lambda db, now: self._parts.clock.read(db))
+        self._do("keys", self._register)
+
+    def round(self) -> None:
+        """One cycle's work."""
+        self._do("clock", lambda db, now: self._parts.clock.read(db))
+        self._read_ring()
+        rules = self._parts.rules
+        for row in self._do("reclaim", lambda db, now: reclaim.reclaim(db, now=now)) or ():
+            log.warning(
+                "message %s try %d -> %s (lease worker_lost %s)", row.id, row.tries, row.state, row.worker
+            )
+        self._do("expire", lambda db, now: sweeps.expire(db, now=now))
+        self._do("give up", lambda db, now: sweeps.give_up(db, now=now, after=rules.give_up_after))
+        self._do("lost keys", lambda db, now: sweeps.reject_lost_keys(db, now=now))
+        self._do("missing keys", lambda db, now: sweeps.note_missing_keys(db, now=now))
+        if rules.unknown_key_grace:
+            grace = rules.unknown_key_grace
+            self._do("grace", lambda db, now: sweeps.reject_after_grace(db, now=now, grace=grace))
+        self._do("workers", lambda db, now: workers.forget_lost(db, now=now))
+
+    def purge(self, *, busy: bool) -> None:
+        """Retention, in small pieces, when nothing waits to be sent (or has waited for it long enough)."""
+        since = self._parts.clock.monotonic() - self._purged_at
+        keeping = self._parts.rules.keeping
+        if not keeping.purges or since < (PURGE_AT_LATEST if busy else PURGE_EVERY):
+            return
+        purged = self._do("retention", self._purge)
+        if purged is None or purged.total < PURGE_ROWS:
+            self._purged_at = self._parts.clock.monotonic()
+
+    def _purge(self, db: sa.Connection, now: datetime) -> Any:
+        keep = self._parts.rules.keeping
+        return retention.purge(
+            db, now=now, keep_payload=keep.payload, keep_done=keep.done, keep_dead=keep.dead, limit=PURGE_ROWS
+        )
+
+    def _read_ring(self) -> None:
+        if self._parts.ring.refresh():
+            log.info("the key ring was read again: %d keys open", len(self._parts.ring.usable_ids))
+        try:
+            self._do("keys", self._register)
+        except ConfigurationError as error:
+            self._common.tally.add("error")
+            log.critical("%s", error)
+
+    def _register(self, db: sa.Connection, now: datetime) -> None:
+        """Stores what is new about keys: their check values, and which have proved themselves."""
+        values = self._parts.ring.check_values
+        if values != self._registered:
+            keys.register(db, values, now=now)
+            self._common.proofs.learn(keys.proven(db))
+            self._registered, self.opened = values, True
+        fresh = self._common.proofs.fresh()
+        for kid in sorted(fresh):
+            keys.prove(db, kid, now=now)
+        self._common.proofs.stored(fresh)
+
+    def _do(self, what: str, step: Step) -> Any:
+        """The step's result, or None when the database did not answer."""
+        try:
+            with self._parts.engine.begin() as db:
+                return step(db, self._parts.clock.now())
+        except SQLAlchemyError as error:
+            self._common.tally.add("error")
+            log.warning("%s: %s", what, describe(error))
+            return None
