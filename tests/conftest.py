@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 import sqlalchemy as sa
 
@@ -19,6 +20,11 @@ from tests.support.smtp_peer import SmtpPeer, running_peer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+
+# The time limit of a single example says more about the machine than about the code.
+hypothesis.settings.register_profile("outbox", deadline=None, derandomize=skips.in_ci())
+hypothesis.settings.load_profile("outbox")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,8 +11,12 @@ import pytest
 ALLOWED = frozenset({"may_skip"})
 
 
+def in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in {"1", "true"}
+
+
 def strict(config: pytest.Config) -> bool:
-    return bool(config.getoption("--no-skips")) or os.environ.get("CI", "").lower() in {"1", "true"}
+    return bool(config.getoption("--no-skips")) or in_ci()
 
 
 def refuse_skip(report: pytest.TestReport | pytest.CollectReport, markers: set[str]) -> None:
