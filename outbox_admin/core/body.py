@@ -39,6 +39,8 @@ def encode_text(text: str) -> tuple[str, bytes]:
 def quoted_printable(data: bytes) -> bytes:
     """``data`` has CRLF line breaks only. A line that begins with "From " is masked: mbox files would alter it."""
     encoded = binascii.b2a_qp(data, quotetabs=False, istext=True)
+    if b"\n" not in data:
+        encoded = encoded.replace(b"\n", b"\r\n")  # it takes the style of its soft breaks from the data
     if encoded.startswith(b"From "):
         encoded = b"=46rom =\r\n" + encoded[5:]
     return encoded.replace(b"\r\nFrom ", b"\r\n=46rom =\r\n")
@@ -51,10 +53,21 @@ def base64_lines(data: bytes) -> bytes:
 
 def _stays_as_it_is(data: bytes) -> bool:
     """False where some relay or mailbox would alter a line, or take it for a boundary."""
-    if b" \n" in data or b"\t\n" in data or data.endswith((b" ", b"\t")):
+    if b" \n" in data or (b"\t" in data and b"\t\n" in data) or data.endswith((b" ", b"\t")):
         return False
     if b"From " in data and (data.startswith(b"From ") or b"\nFrom " in data):
         return False
-    if _DELIMITER in data:
+    if b"=" in data and _DELIMITER in data:
         return False
-    return max(map(len, data.split(b"\n"))) <= MAX_LINE
+    return not has_long_line(data)
+
+
+def has_long_line(data: bytes, *, limit: int = MAX_LINE) -> bool:
+    """True where more than ``limit`` octets stand between two LF. Leaps from the last LF within reach to the next."""
+    start = 0
+    while len(data) - start > limit:
+        end = data.rfind(b"\n", start, start + limit + 1)
+        if end < 0:
+            return True
+        start = end + 1
+    return False

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outbox_admin.core.headers import MAX_LINE
+from outbox_admin.core.body import MAX_LINE, has_long_line
 from outbox_admin.errors import MessageRefused
 
 _BREAK = rb"(?>\r\n|\r|\n)"
@@ -82,7 +82,7 @@ def has_proper_lines(octets: bytes) -> bool:
     breaks = octets.count(b"\r\n")
     if octets.count(b"\r") != breaks or octets.count(b"\n") != breaks:
         return False
-    return max(map(len, octets.split(b"\r\n"))) <= MAX_LINE
+    return not has_long_line(octets, limit=MAX_LINE + 1)  # the CR counts there
 
 
 def to_crlf(octets: bytes) -> bytes:

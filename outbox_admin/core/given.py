@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from outbox_admin.core import headers
 from outbox_admin.core.address import Mailbox
 from outbox_admin.core.address_list import parse_list
+from outbox_admin.core.body import MAX_LINE
 from outbox_admin.core.entity import Entity, Field, from_unix, take_apart
 from outbox_admin.core.given_parts import mend_body, mend_fields
 from outbox_admin.core.mime_writer import full_message_id
@@ -43,9 +44,7 @@ def freeze_given(message: EmailMessage | LegacyMessage | bytes, *, message_id: s
 
     Raises :class:`MessageRefused`.
     """
-    octets, line = (
-        (message, headers.MAX_LINE) if isinstance(message, bytes) else (_octets(message), headers.LINE)
-    )
+    octets, line = (message, MAX_LINE) if isinstance(message, bytes) else (_octets(message), headers.LINE)
     entity = take_apart(octets)
     try:
         return _freeze(entity, octets, message_id, date, line)

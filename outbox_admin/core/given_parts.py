@@ -55,7 +55,7 @@ def _mend_octets(octets: bytes, depth: int) -> bytes:
     if conforms(octets):
         return octets
     entity = take_apart(octets)
-    fields = mend_fields(entity.fields, line=headers.MAX_LINE)
+    fields = mend_fields(entity.fields, line=body.MAX_LINE)
     return mend_body(Entity(fields, entity.body), depth=depth + 1).octets
 
 

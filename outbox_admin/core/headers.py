@@ -16,7 +16,6 @@ from outbox_admin.core.address import Mailbox
 
 LINE = 78  #: RFC 5322 2.1.1 recommends
 ENCODED_LINE = 76  #: RFC 2047 2, for lines that hold an encoded-word
-MAX_LINE = 998  #: RFC 5322 2.1.1 demands
 _QUOTED_NAME = (
     60  #: a longer name is written as encoded-words: parsers differ on quoted strings over several lines
 )

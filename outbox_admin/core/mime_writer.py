@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import count
 
 from outbox_admin.core import body, checks, headers
@@ -27,7 +28,7 @@ def write(frozen: Frozen, *, nul: bool = True) -> bytes:
     """
     if frozen.sender is None or frozen.date is None or frozen.message_id is None:
         raise MessageRefused("message", "sender, date and message_id are not settled")
-    sender = parse_mailbox(frozen.sender, field="from")
+    sender = parse_sender(frozen.sender)
     message_id = full_message_id(frozen.message_id, sender)
     top = [
         headers.date_field(frozen.date),
@@ -44,6 +45,12 @@ def write(frozen: Frozen, *, nul: bool = True) -> bytes:
     top.append("MIME-Version: 1.0\r\n")
     content = "".join(top).encode() + _entity(frozen, boundaries=_boundaries(message_id), nul=nul)
     return content if content.endswith(b"\r\n") else content + b"\r\n"
+
+
+@lru_cache(maxsize=64)
+def parse_sender(text: str) -> Mailbox:
+    """The From mailbox; an application has few of them. Raises :class:`MessageRefused`."""
+    return parse_mailbox(text, field="from")
 
 
 def full_message_id(message_id: str, sender: Mailbox) -> str:

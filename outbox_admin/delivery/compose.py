@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from outbox_admin.core import mime_writer
-from outbox_admin.core.address import NULL_SENDER, parse, parse_mailbox
+from outbox_admin.core.address import NULL_SENDER, parse
 from outbox_admin.core.entity import has_proper_lines
 from outbox_admin.core.frozen import Frozen
 from outbox_admin.errors import MessageRefused
@@ -51,7 +51,7 @@ def _sender(frozen: Frozen) -> str:
         return ""
     if frozen.envelope_from is not None:
         return parse(frozen.envelope_from, field="envelope_from").envelope
-    return parse_mailbox(frozen.sender or "", field="from").address.envelope
+    return mime_writer.parse_sender(frozen.sender or "").address.envelope
 
 
 def _checked(content: bytes) -> bytes:
