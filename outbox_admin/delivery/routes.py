@@ -19,7 +19,7 @@ E = TypeVar("E", bound=StrEnum)
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?"
 _HELO = re.compile(rf"(?:{_NAME}(?:\.{_NAME})*|\[[0-9A-Fa-f.:IPv]+\])\Z")
-_HOST = re.compile(r"[A-Za-z0-9._:%-]+\Z")
+_HOST = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*\Z")
 
 
 class Tls(StrEnum):
@@ -27,7 +27,9 @@ class Tls(StrEnum):
 
     STARTTLS = "starttls"  #: required: without it nothing is sent
     SMTPS = "smtps"  #: TLS from the first octet (port 465)
-    OPPORTUNISTIC = "opportunistic"  #: STARTTLS where the relay offers it, plain where it does not; never a login
+    OPPORTUNISTIC = (
+        "opportunistic"  #: STARTTLS where the relay offers it, plain where it does not; never a login
+    )
     NONE = "none"  #: plain; a login only to the loopback address
 
 
@@ -45,7 +47,7 @@ _PORTS = {Tls.STARTTLS: 587, Tls.SMTPS: 465, Tls.OPPORTUNISTIC: 25, Tls.NONE: 25
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One relay. Times in seconds: for connecting and each reply, for the reply to the final dot, for a whole hand-over.
+    """One relay. Time limits in seconds: connecting and each reply, the final dot's reply, a whole hand-over.
 
     ``token`` is called for each login with XOAUTH2 and returns an access token; it should answer within seconds.
     ``helo`` is the name given to EHLO, a domain or an address literal; None takes this host's full name, or the
@@ -69,9 +71,7 @@ class Route:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tls", _choice(Tls, self.tls, "SMTP TLS"))
-        object.__setattr__(
-            self, "auth", _choice(Auth, self.auth, "SMTP login mechanism")
-        )
+        object.__setattr__(self, "auth", _choice(Auth, self.auth, "SMTP login mechanism"))
         self._check_place()
         self._check_login()
 
@@ -85,7 +85,7 @@ class Route:
         parts = _split(url)
         wanted = _choice(Tls, options.pop("tls", None) or Tls.STARTTLS, "SMTP TLS")
         tls = Tls.SMTPS if parts.scheme == "smtps" else wanted
-        given = {
+        given: dict[str, Any] = {
             "username": unquote(parts.username) if parts.username else None,
             "password": unquote(parts.password) if parts.password else None,
         }
@@ -114,9 +114,7 @@ class Route:
 
     def _check_place(self) -> None:
         if not _HOST.match(self.host):
-            raise ConfigurationError(
-                "SMTP URL: the host is missing or not a host name."
-            )
+            raise ConfigurationError("SMTP URL: the host is missing or not a host name.")
         if not 1 <= self.port <= 65535:
             raise ConfigurationError("SMTP URL: the port must lie between 1 and 65535.")
         if self.helo is not None and not _HELO.match(self.helo):
@@ -129,18 +127,12 @@ class Route:
     def _check_login(self) -> None:
         secret = self.password is not None or self.token is not None
         if (self.username is not None) != secret:
-            raise ConfigurationError(
-                "SMTP login: give both a user and a password (or a token), or neither."
-            )
+            raise ConfigurationError("SMTP login: give both a user and a password (or a token), or neither.")
         if self.auth is Auth.XOAUTH2 and self.token is None and secret:
-            raise ConfigurationError(
-                "SMTP login: xoauth2 needs a token hook instead of a password."
-            )
+            raise ConfigurationError("SMTP login: xoauth2 needs a token hook instead of a password.")
         for value in (self.username, self.password):
             if value is not None and re.search(r"[\x00-\x1f\x7f]", value):
-                raise ConfigurationError(
-                    "SMTP login: user and password must not contain control characters."
-                )
+                raise ConfigurationError("SMTP login: user and password must not contain control characters.")
         if self.logs_in and not self._may_log_in():
             raise ConfigurationError(
                 "SMTP login: a password is sent only over verified TLS (starttls or smtps), "
@@ -148,9 +140,7 @@ class Route:
             )
 
     def _may_log_in(self) -> bool:
-        return self.tls in (Tls.STARTTLS, Tls.SMTPS) or (
-            self.tls is Tls.NONE and self.is_loopback
-        )
+        return self.tls in (Tls.STARTTLS, Tls.SMTPS) or (self.tls is Tls.NONE and self.is_loopback)
 
 
 def _choice(kind: type[E], value: str, what: str) -> E:
@@ -166,9 +156,7 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - reading it is what checks it
     except ValueError:
-        raise ConfigurationError(
-            "SMTP URL: not a URL; write smtp://user:password@host:port."
-        ) from None
+        raise ConfigurationError("SMTP URL: not a URL; write smtp://user:password@host:port.") from None
     if parts.scheme not in ("smtp", "smtps"):
         raise ConfigurationError("SMTP URL: it must begin with smtp:// or smtps://.")
     if parts.path.strip("/") or parts.query or parts.fragment:

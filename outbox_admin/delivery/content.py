@@ -1,0 +1,57 @@
+"""Writes the content of a message after the 354 and reads the relay's verdict.
+
+The one place where a message can become uncertain: as soon as the last write begins, which carries the final dot, the
+relay may hold all of it. Until then nothing can have been delivered.
+"""
+
+from __future__ import annotations
+
+from outbox_admin.core.cause import Kind, Phase
+from outbox_admin.core.classify import Break, Reply
+from outbox_admin.delivery.exchange import Ended, Exchange, reply_of
+from outbox_admin.delivery.wire import WireFault
+
+_BLOCK = 65536
+
+
+def check_content(content: bytes) -> None:
+    """A lone CR or LF could end the message early at a tolerant relay (smuggling). Raises ValueError."""
+    ends = content.count(b"\r\n")
+    if content.count(b"\n") != ends or content.count(b"\r") != ends:
+        raise ValueError("the content has a line end that is not CRLF")
+
+
+def stuffed(content: bytes) -> bytes:
+    """Lines that begin with a dot get a second one (RFC 5321 4.5.2). The same object where there are none."""
+    if b"\r\n." in content:
+        content = content.replace(b"\r\n.", b"\r\n..")
+    return b"." + content if content.startswith(b".") else content
+
+
+def hand_over(exchange: Exchange, content: bytes, *, final_timeout: float) -> Reply:
+    """The reply to the final dot, whatever its code. ``final_timeout`` in seconds. Raises :class:`Ended`.
+
+    A block must leave within the reply time limit, so a relay that stops reading is noticed.
+    """
+    if exchange.wire.has_unread:
+        raise Ended(Break(Phase.CONTENT, Kind.PROTOCOL, "the relay sent more than one reply to DATA"))
+    octets = memoryview(stuffed(content))
+    rest = max(len(octets) - 1, 0) // _BLOCK * _BLOCK
+    for start in range(0, rest, _BLOCK):
+        _write(exchange, octets[start : start + _BLOCK], begun=False)
+    ending = b".\r\n" if not content or content.endswith(b"\r\n") else b"\r\n.\r\n"
+    if exchange.deadline.has_passed:
+        raise Ended(Break(Phase.CONTENT, Kind.TIMEOUT, f"not written within {exchange.deadline.limit:g} s"))
+    _write(exchange, bytes(octets[rest:]) + ending, begun=True)
+    return exchange.hear(Phase.DOT, exchange.deadline.within(final_timeout), begun=True)
+
+
+def _write(exchange: Exchange, block: bytes | memoryview, *, begun: bool) -> None:
+    try:
+        exchange.wire.write(block, exchange.deadline.within(exchange.reply_timeout))
+    except WireFault as fault:
+        # A relay that refuses in mid-content says so and closes: its words tell more than the broken write.
+        words = exchange.wire.arrived()
+        if words is not None and words.code >= 400:
+            raise Ended(reply_of(Phase.DOT if begun else Phase.CONTENT, words)) from None
+        raise Ended(Break(Phase.CONTENT, fault.kind, fault.raw, begun=begun)) from None

@@ -1,0 +1,67 @@
+"""One command, one reply: the lock step of SMTP over a :class:`Wire`, with the phase named.
+
+What cannot go on leaves as :class:`Ended`, which carries the event that ended it. What an event means for a message is
+not decided here.
+"""
+
+from __future__ import annotations
+
+from outbox_admin.core.cause import Kind, Phase
+from outbox_admin.core.classify import Break, Reply
+from outbox_admin.delivery.deadline import Deadline
+from outbox_admin.delivery.replies import Answer
+from outbox_admin.delivery.wire import Wire, WireFault
+
+
+class Ended(Exception):
+    """The walk ends here, with this event. Never leaves the session."""
+
+    def __init__(self, event: Reply | Break) -> None:
+        super().__init__(event.phase.value)
+        self.event = event
+
+
+class Exchange:
+    """``reply_timeout`` in seconds for each reply; ``deadline`` for everything together."""
+
+    def __init__(self, wire: Wire, *, reply_timeout: float, deadline: Deadline) -> None:
+        self.wire = wire
+        self.reply_timeout = reply_timeout
+        self.deadline = deadline
+
+    def ask(self, phase: Phase, line: bytes) -> Reply:
+        """Sends a command line (without its end) and reads its reply, whatever it says."""
+        limit = self.deadline.within(self.reply_timeout)
+        try:
+            self.wire.write(line + b"\r\n", limit)
+        except WireFault as fault:
+            return self._parting_words(phase, fault)
+        return self.hear(phase, limit)
+
+    def hear(self, phase: Phase, limit: Deadline, *, begun: bool = False) -> Reply:
+        """Reads one reply. ``begun`` goes into the account of a failure."""
+        try:
+            answer = self.wire.read(limit)
+        except WireFault as fault:
+            raise Ended(Break(phase, fault.kind, fault.raw, begun=begun)) from None
+        return reply_of(phase, answer)
+
+    def _parting_words(self, phase: Phase, fault: WireFault) -> Reply:
+        """A relay that closes often says why first (421): that names the reason, the broken write does not."""
+        answer = self.wire.arrived() if fault.kind is not Kind.PROTOCOL else None
+        if answer is not None and answer.code >= 400:
+            return reply_of(phase, answer)
+        raise Ended(Break(phase, fault.kind, fault.raw))
+
+
+def reply_of(phase: Phase, answer: Answer) -> Reply:
+    return Reply(phase, answer.code, answer.text)
+
+
+def expect(reply: Reply, *codes: int) -> Reply:
+    """``reply`` when its code is one of ``codes``; a refusal, or a protocol fault, ends the walk."""
+    if reply.code in codes:
+        return reply
+    if reply.code >= 400:
+        raise Ended(reply)
+    raise Ended(Break(reply.phase, Kind.PROTOCOL, f"{reply.code} {reply.text}"))
