@@ -7,12 +7,20 @@ and the worker's host; it must import neither.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from outbox_admin.db.reads import traffic
+from outbox_admin.db.reads.health import FORGOTTEN_AFTER, Health, health
+from outbox_admin.db.schema import outbox_worker
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def allowed(authorization: str | None, token: str | None) -> bool:
@@ -23,6 +31,55 @@ def allowed(authorization: str | None, token: str | None) -> bool:
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
 
 
-def exposition(db: sa.Connection, *, now: Callable[[], datetime]) -> bytes:
+def exposition(db: sa.Connection, *, now: datetime) -> bytes:
     """The page in Prometheus' text format (:data:`CONTENT_TYPE`)."""
-    raise NotImplementedError
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Page(db, now))
+    return generate_latest(registry)
+
+
+class _Page(Collector):
+    """One scrape. A gauge that has no value now (nothing waits, no worker ever reported) is left out."""
+
+    def __init__(self, db: sa.Connection, now: datetime) -> None:
+        self._db = db
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        found = health(self._db, now=self._now)
+        yield _gauge("outbox_oldest_pending_seconds", "Age of the oldest open message.", found.oldest_pending)
+        yield _gauge("outbox_oldest_due_seconds", "Age of the earliest passed due time.", found.oldest_due)
+        yield _messages(found)
+        yield self._attempts()
+        text = "Since a worker completed a cycle or recorded a result."
+        yield _gauge("outbox_last_completed_cycle_age_seconds", text, self._cycle_age(), idle=None)
+
+    def _attempts(self) -> Metric:
+        family = CounterMetricFamily("outbox_attempts", "Tries, by what came of them.", labels=["outcome"])
+        for outcome, number in sorted(traffic.totals(self._db, since=BEGINNING).items()):
+            family.add_metric([outcome], number)
+        return family
+
+    def _cycle_age(self) -> float | None:
+        """Of the worker that moved last; those that stopped a day ago and more tell nothing."""
+        column = outbox_worker.c.last_progress_at
+        recent = sa.select(sa.func.max(column)).where(outbox_worker.c.beat_at > self._now - FORGOTTEN_AFTER)
+        moment = self._db.execute(recent).scalar()
+        return None if moment is None else max(0.0, (self._now - moment).total_seconds())
+
+
+def _gauge(name: str, text: str, value: float | None, *, idle: float | None = 0.0) -> Metric:
+    """``idle`` stands where there is no value; None leaves the sample out."""
+    family = GaugeMetricFamily(name, text)
+    shown = idle if value is None else value
+    if shown is not None:
+        family.add_metric([], shown)
+    return family
+
+
+def _messages(found: Health) -> Metric:
+    text = "Messages by state; counting stops at 10000."
+    family = GaugeMetricFamily("outbox_messages", text, labels=["state"])
+    for state, count in found.counts.items():
+        family.add_metric([state], count.value)
+    return family

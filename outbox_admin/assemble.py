@@ -1,0 +1,236 @@
+"""The composition root: from settings to a worker, a console or a producer. No other module knows all the rooms.
+
+Here, and nowhere else, the real clock, the real dice and the real tokens come in. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import logging
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from outbox_admin.config import Role, Settings
+from outbox_admin.core.backoff import Backoff
+from outbox_admin.core.lifecycle import Policy
+from outbox_admin.crypto.watched import WatchedRing
+from outbox_admin.db.engine import create
+from outbox_admin.delivery.clock import Clock, Source, database_time
+from outbox_admin.delivery.parts import Keeping, Parts, Rules
+from outbox_admin.delivery.routes import Auth, Route
+from outbox_admin.delivery.templates import Templates
+from outbox_admin.delivery.worker import Worker
+from outbox_admin.errors import ConfigurationError
+from outbox_admin.producer import Outbox
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+
+def host_time() -> datetime:
+    """This machine's own clock; PostgreSQL's replaces it wherever there is one."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """Everything that differs from run to run. Tests bring their own; ``source`` None reads the database's clock."""
+
+    host: Callable[[], datetime] = host_time
+    monotonic: Callable[[], float] = time.monotonic
+    source: Source | None = None
+    roll: Callable[[], float] = random.random
+    token: Callable[[], UUID] = uuid4
+
+    def clock(self) -> Clock:
+        return Clock(source=self.source or database_time(self.host), host=self.host, monotonic=self.monotonic)
+
+
+def engine(settings: Settings) -> sa.Engine:
+    """Safe to be made before a fork: a child never speaks over a connection of its parent."""
+    made = create(str(settings.database_url))
+    os.register_at_fork(after_in_child=lambda: made.dispose(close=False))
+    return made
+
+
+def ring(settings: Settings) -> WatchedRing:
+    """Raises ConfigurationError where the file is missing, readable by others, or not a key ring."""
+    return WatchedRing(str(settings.key_ring))
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The relays in the order in which they are tried; none means that mail is simulated."""
+    if settings.smtp_url is None:
+        return ()
+    login: dict[str, Any] = {"username": settings.smtp_user, **_secret(settings)}
+    first = _route(settings, settings.smtp_url, "primary", auth=settings.smtp_auth, **login)
+    if settings.smtp_url_2 is None:
+        return (first,)
+    return (first, _route(settings, settings.smtp_url_2, "secondary"))
+
+
+def rules(settings: Settings) -> Rules:
+    """What the settings mean for a worker."""
+    backoff = Backoff(settings.backoff_base, settings.backoff_cap, settings.backoff_jitter)
+    return Rules(
+        sender=settings.sender,
+        batch=settings.batch,
+        cycle=settings.cycle,
+        lease=settings.lease,
+        handover_limit=settings.handover_limit,
+        policy=Policy(backoff, counts_channel_faults=settings.counts_channel_faults),
+        literal_5xx=settings.literal_5xx,
+        breaker=not settings.counts_channel_faults,
+        unknown_key_grace=settings.unknown_key_grace,
+        window=settings.window,
+        give_up_after=settings.give_up_after,
+        keeping=Keeping(settings.keep_payload, settings.keep_done, settings.keep_dead, settings.purge),
+        error_detail=settings.error_detail,
+        stop_grace=settings.stop_grace,
+    )
+
+
+def parts(settings: Settings, *, over: sa.Engine | None = None, chance: Chance | None = None) -> Parts:
+    """What a worker works with; ``over`` is an engine that exists already."""
+    settings.require(Role.WORKER)
+    chance = chance or Chance()
+    folder = settings.template_folder
+    return Parts(
+        engine=over if over is not None else engine(settings),
+        ring=ring(settings),
+        routes=routes(settings),
+        rules=rules(settings),
+        clock=chance.clock(),
+        roll=chance.roll,
+        token=chance.token,
+        templates=None if folder is None else Templates(folder),
+    )
+
+
+def worker(
+    settings: Settings,
+    *,
+    kind: str = "worker",
+    lanes: int | None = None,
+    over: sa.Engine | None = None,
+    chance: Chance | None = None,
+) -> Worker:
+    """To be made in the process that runs it. ``kind``: worker, gunicorn or embedded."""
+    return Worker(parts(settings, over=over, chance=chance), lanes=lanes or settings.lanes, kind=kind)
+
+
+def outbox(settings: Settings | None = None) -> Outbox:
+    """The producer by the same settings."""
+    return Outbox.from_settings(settings or Settings.from_env())
+
+
+def console(settings: Settings | None = None, *, notice: str | None = None) -> Flask:
+    """The console as an application of its own; with its worker, where the settings want it embedded.
+
+    ``notice`` is a sentence for every page. Nothing is asked of the database before the first request, so that a
+    server may load it before it forks.
+    """
+    from outbox_admin.web import WebSettings, create_app
+
+    settings = settings or Settings.from_env()
+    settings.require(Role.CONSOLE)
+    database = engine(settings)
+    app = create_app(WebSettings(**_web(settings, notice)), engine=database)
+    if settings.embedded_worker:
+        _embed(settings, database)
+    return app
+
+
+def log_to_stderr() -> None:
+    """A line per try, also under a server that configures no logging of ours; who has handlers keeps them."""
+    logger = logging.getLogger("outbox_admin")
+    if logger.hasHandlers():
+        return
+    lines = logging.StreamHandler()
+    lines.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+
+
+def _embed(settings: Settings, database: sa.Engine) -> None:
+    """A worker in every process that serves. Its parts are tried now, so that a bad setting stops the start."""
+    from outbox_admin.delivery.forking import AfterFork
+    from outbox_admin.web.doors import serves_here
+
+    settings.require(Role.WORKER)
+    ring(settings)
+    routes(settings)
+    log_to_stderr()
+    if serves_here():
+        AfterFork(lambda: _serve(settings, database)).arm()
+
+
+def _serve(settings: Settings, database: sa.Engine) -> None:
+    """Runs beside the console and ends with it."""
+    try:
+        embedded = worker(settings, kind="embedded", over=database)
+        embedded.start()
+    except ConfigurationError as error:
+        logging.getLogger("outbox_admin.delivery").critical("no worker is started: %s", error)
+        return
+    atexit.register(embedded.stop)
+
+
+def _web(settings: Settings, notice: str | None) -> dict[str, Any]:
+    return {
+        "secret": _console_secret(settings),
+        "environment": settings.env,
+        "secure": (settings.public_url or "").startswith("https://"),
+        "trusted_hosts": settings.hosts,
+        "max_attempts": settings.max_attempts,
+        "keep_payload": settings.keep_payload,
+        "unknown_key_grace": settings.unknown_key_grace,
+        "lease": settings.lease,
+        "metrics_token": settings.metrics_token,
+        "embedded_worker": settings.embedded_worker,
+        "simulating": settings.simulated,
+        "insecure_http": settings.production and settings.allow_http,
+        "notice": notice,
+        "version": version("outbox-admin"),
+    }
+
+
+def _console_secret(settings: Settings) -> bytes:
+    """Production has its own (its absence was refused); elsewhere all processes of one database agree on one."""
+    if settings.console_secret is not None:
+        return settings.console_secret.encode()
+    return hashlib.sha256(f"outbox-admin development {settings.database_url}".encode()).hexdigest().encode()
+
+
+def _secret(settings: Settings) -> dict[str, Any]:
+    """With XOAUTH2 the password is the access token."""
+    secret = settings.smtp_password
+    if secret is None:
+        return {}
+    if settings.smtp_auth == Auth.XOAUTH2:
+        return {"token": lambda: secret}
+    return {"password": secret}
+
+
+def _route(settings: Settings, url: str, name: str, **options: Any) -> Route:
+    return Route.from_url(
+        url,
+        name=name,
+        tls=settings.tls,
+        reply_timeout=settings.smtp_timeout,
+        final_timeout=settings.smtp_final_timeout,
+        handover_limit=settings.handover_limit,
+        helo=settings.helo,
+        ca_file=settings.smtp_ca,
+        **options,
+    )

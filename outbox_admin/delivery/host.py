@@ -1,0 +1,138 @@
+"""A worker under a WSGI server: ``gunicorn outbox_admin.delivery.host:app``.
+
+The application answers ``/healthz``, ``/readyz`` and ``/metrics``; the worker runs beside it in every process that
+serves, and is stopped when that process ends. The one place of this room that may use assemble.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from outbox_admin import metrics
+from outbox_admin.db.schema import outbox_meta
+from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.forking import AfterFork
+from outbox_admin.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+    from outbox_admin.delivery.worker import Worker
+
+JSON = "application/json"
+Answer = tuple[str, str, bytes]
+
+log = logging.getLogger("outbox_admin.delivery")
+
+
+class Host:
+    """The WSGI application. ``make`` builds the worker, in the process that shall run it."""
+
+    def __init__(self, make: Callable[[], Worker], *, engine: sa.Engine, token: str | None) -> None:
+        self._make = make
+        self._engine = engine.execution_options(sqlite_begin="DEFERRED")
+        self._token = token
+        self._worker: Worker | None = None
+        self._refused = False
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+        page = pages.get(str(environ.get("PATH_INFO", "")), _not_found)
+        status, kind, body = page(environ)
+        length = ("Content-Length", str(len(body)))
+        start_response(status, [("Content-Type", kind), length, ("Cache-Control", "no-store")])
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+    def start(self) -> None:
+        """Starts the worker; it is stopped when the process ends."""
+        try:
+            worker = self._make()
+            worker.start()
+        except ConfigurationError as error:
+            self._refused = True
+            log.critical("no worker is started: %s", error)
+            return
+        self._worker = worker
+        atexit.register(worker.stop)
+
+    def _healthz(self, environ: WSGIEnvironment) -> Answer:
+        """Alive and not stuck; in the second before its start it is neither."""
+        if self._refused:
+            return _unavailable("refused")
+        if self._worker is None:
+            return _fine("starting")
+        condition = self._worker.condition()
+        if not condition.alive:
+            return _unavailable("dead")
+        return _unavailable("stuck") if condition.stuck else _fine("ok")
+
+    def _readyz(self, environ: WSGIEnvironment) -> Answer:
+        """The database answers with our tables, and the worker has its keys."""
+        if self._worker is None or not self._worker.condition().opened:
+            return _unavailable("starting")
+        try:
+            with self._engine.begin() as db:
+                db.execute(sa.select(outbox_meta.c.name).limit(1))
+        except sa.exc.SQLAlchemyError as error:
+            log.error("not ready: %s", describe(error))
+            return _unavailable("unavailable")
+        return _fine("ready")
+
+    def _metrics(self, environ: WSGIEnvironment) -> Answer:
+        """Without a configured token there is no such page."""
+        if self._token is None or self._worker is None:
+            return _not_found(environ)
+        if not metrics.allowed(environ.get("HTTP_AUTHORIZATION"), self._token):
+            return "401 Unauthorized", JSON, _body("unauthorized")
+        with self._engine.begin() as db:
+            page = metrics.exposition(db, now=self._worker.parts.clock.now())
+        return "200 OK", metrics.CONTENT_TYPE, page
+
+
+def build() -> Host:
+    """From the settings of the environment; a fork decides where its worker starts."""
+    from outbox_admin import assemble
+    from outbox_admin.config import Role, Settings
+
+    settings = Settings.from_env()
+    settings.require(Role.WORKER)
+    assemble.log_to_stderr()
+    engine = assemble.engine(settings)
+    assemble.ring(settings)  # a fault shows now, not in each child
+    host = Host(
+        lambda: assemble.worker(settings, kind="gunicorn", over=engine),
+        engine=engine,
+        token=settings.metrics_token,
+    )
+    AfterFork(host.start).arm()
+    return host
+
+
+def __getattr__(name: str) -> Any:
+    """``app`` is built when a server asks for it, so that importing this module reads no settings."""
+    if name != "app":
+        raise AttributeError(name)
+    globals()[name] = build()
+    return globals()[name]
+
+
+def _fine(status: str) -> Answer:
+    return "200 OK", JSON, _body(status)
+
+
+def _unavailable(status: str) -> Answer:
+    return "503 Service Unavailable", JSON, _body(status)
+
+
+def _not_found(environ: WSGIEnvironment) -> Answer:
+    return "404 Not Found", JSON, _body("not found")
+
+
+def _body(status: str) -> bytes:
+    return json.dumps({"status": status}).encode() + b"\n"
