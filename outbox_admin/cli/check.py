@@ -102,7 +102,7 @@ def _database(settings: Settings, ring: KeyRing | None, *, deploy: bool) -> Iter
     engine = assemble.engine(settings)
     try:
         standing = migrations.check(engine)
-        if standing.current != standing.expected:
+        if not standing.ok:
             yield Finding("error", "The tables are not those of this version; run `outbox-admin db upgrade`.")
             return
         yield Finding("ok", f"The database answers and has the tables of this version ({standing.current}).")
@@ -137,5 +137,5 @@ def _keys(db: sa.Connection, ring: KeyRing | None) -> Iterator[Finding]:
         if use.messages and use.state != "lost" and kid not in ring.usable_ids:
             yield Finding(
                 "warning",
-                f"{plural(use.messages, 'message')} need key {kid}, which this ring lacks; restore it or declare it lost.",
+                f"{plural(use.messages, 'message')} need {kid}, which this ring lacks; restore it, or declare it lost.",
             )

@@ -68,7 +68,7 @@ def check(as_json: bool) -> None:
         print_json(facts)
     else:
         print_facts(facts)
-    if standing.current != standing.expected:
+    if not standing.ok:
         raise Misconfigured(
             "The tables are not those of this version; run `outbox-admin db upgrade` (a backup first)."
         )

@@ -48,8 +48,7 @@ def read_settings(*roles: Role) -> Settings:
 def open_engine(settings: Settings) -> sa.Engine:
     """The configured database, which must have the tables of this version."""
     engine = assemble.engine(settings)
-    standing = migrations.check(engine)
-    if standing.current != standing.expected:
+    if not migrations.check(engine).ok:
         engine.dispose()
         raise ConfigurationError(
             "The database has no tables of this version; run `outbox-admin db upgrade` (a backup first)."

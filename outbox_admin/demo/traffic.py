@@ -6,7 +6,7 @@ Only messages; who sends them when, and what becomes of them, is decided by the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count, cycle
 
 from outbox_admin.core.message import Attachment, Message
@@ -26,12 +26,12 @@ LINK = "https://shop.example"
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One enqueue: message, key and options."""
+    """One call of enqueue. ``priority``: 0 urgent, 1 normal, 2 bulk."""
 
     message: Message
     key: str
     template_key: str
-    options: dict[str, object] = field(default_factory=dict)
+    priority: int = 1
 
 
 def traffic() -> Iterator[Letter]:
@@ -48,7 +48,7 @@ def verify(to: str, number: int) -> Letter:
     message = Message(
         to, "Please confirm your address", text, _html("Welcome to the shop", "Confirm address", link)
     )
-    return Letter(message, f"verify:{number}", "account.verify", {"priority": 0})
+    return Letter(message, f"verify:{number}", "account.verify", priority=0)
 
 
 def invite(to: str, number: int) -> Letter:
@@ -74,7 +74,7 @@ def invoice(to: str, number: int) -> Letter:
     lines = f"item;count;price\r\nGreen tea, 100 g;2;24.00\r\ntotal;;48.00\r\nnumber;;{name}\r\n"
     file = Attachment(f"invoice-{name}.csv", lines.encode(), "text/csv")
     message = Message(to, f"Your invoice {name} — 48.00 €", text, html, attachments=[file])
-    return Letter(message, f"invoice:{name}", "invoice.notice", {"priority": 2})
+    return Letter(message, f"invoice:{name}", "invoice.notice", priority=2)
 
 
 def reset(to: str, number: int) -> Letter:
@@ -82,7 +82,7 @@ def reset(to: str, number: int) -> Letter:
     link = f"{LINK}/reset/{_token(number)}"
     text = f"Somebody, probably you, asked for a new password.\n\nChoose one here within an hour:\n{link}\n"
     message = Message(to, "Choose a new password", text, _html("Choose a new password", "New password", link))
-    return Letter(message, f"reset:{number}", "password.reset", {"priority": 0})
+    return Letter(message, f"reset:{number}", "password.reset", priority=0)
 
 
 def _token(number: int) -> str:

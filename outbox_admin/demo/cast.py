@@ -1,0 +1,102 @@
+"""The demo's recipients whose names say what becomes of their message, and the two rows with a past.
+
+Puts them into the outbox and knows how each has to end. Rows come in through the producer and are claimed through the
+store, as everywhere: nothing here writes a table by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from outbox_admin.core.lifecycle import OnUnknown, State
+from outbox_admin.core.message import Message
+from outbox_admin.crypto.envelope import PAYLOAD_PURPOSE, Binding
+from outbox_admin.crypto.keyring import KeyRing
+from outbox_admin.db.store import claims
+from outbox_admin.demo.traffic import DOMAIN
+from outbox_admin.producer import Outbox
+
+SENDER = "The Shop <no-reply@shop.example>"
+LEASE = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Who plays what: how the row has to end, after how many counted attempts, and whether the relay has the mail."""
+
+    name: str
+    state: State
+    attempts: int
+    delivered: bool
+    max_attempts: int | None = None
+    on_unknown: OnUnknown = OnUnknown.RESEND
+
+    @property
+    def address(self) -> str:
+        return f"{self.name}@{DOMAIN}"
+
+    @property
+    def key(self) -> str:
+        return f"demo:{self.name}"
+
+
+OK = Part("ok", State.SENT, 1, delivered=True)
+DEFERRED_ONCE = Part("deferred-once", State.SENT, 2, delivered=True)
+ALWAYS_DEFERRED = Part("always-deferred", State.FAILED, 3, delivered=False, max_attempts=3)
+REFUSED = Part("refused", State.REJECTED, 1, delivered=False)
+STALLS = Part("stalls", State.UNCERTAIN, 1, delivered=False, on_unknown=OnUnknown.HOLD)
+DAMAGED = Part("damaged", State.REJECTED, 1, delivered=False)
+ABANDONED = Part("abandoned", State.SENT, 2, delivered=True)
+CAST = (OK, DEFERRED_ONCE, ALWAYS_DEFERRED, REFUSED, STALLS, DAMAGED, ABANDONED)
+
+
+class Scratched(KeyRing):
+    """Seals and then flips one bit, as a failing disk would."""
+
+    __slots__ = ()
+
+    def seal(
+        self,
+        plaintext: bytes,
+        binding: Binding,
+        *,
+        purpose: str = PAYLOAD_PURPOSE,
+        salt: bytes | None = None,
+        nonce: bytes | None = None,
+    ) -> bytes:
+        """An envelope that nobody opens."""
+        sealed = super().seal(plaintext, binding, purpose=purpose, salt=salt, nonce=nonce)
+        return sealed[:-1] + bytes([sealed[-1] ^ 1])
+
+
+def enter(db: sa.Connection, ring: KeyRing, *, now: datetime) -> dict[str, UUID]:
+    """Puts the whole cast into the outbox; the ids by name."""
+    outbox = Outbox(keys=ring, sender=SENDER)
+    scratched = Outbox(keys=Scratched(ring.keys, ring_id=ring.ring_id, serial=ring.serial), sender=SENDER)
+    ids = {part.name: _enqueue(scratched if part is DAMAGED else outbox, db, part) for part in CAST}
+    _abandon(db, ids[ABANDONED.name], now=now)
+    return ids
+
+
+def _enqueue(outbox: Outbox, db: sa.Connection, part: Part) -> UUID:
+    text = f"This message shows what becomes of mail to {part.address}: it ends as {part.state}.\n"
+    message = Message(part.address, f"What becomes of {part.name}", text)
+    receipt = outbox.enqueue(
+        db,
+        message,
+        idempotency_key=part.key,
+        template_key="demo.cast",
+        max_attempts=part.max_attempts,
+        on_unknown=part.on_unknown,
+    )
+    return receipt.id
+
+
+def _abandon(db: sa.Connection, row_id: UUID, *, now: datetime) -> None:
+    """Claimed six minutes ago by a worker that was never heard of again: its lease is over."""
+    then = now - timedelta(minutes=6)
+    claims.take(db, [row_id], now=then, token=uuid4(), worker="lost.example:4242", lease=LEASE)
