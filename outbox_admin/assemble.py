@@ -26,6 +26,8 @@ from outbox_admin.core.lifecycle import Policy
 from outbox_admin.crypto.watched import WatchedRing
 from outbox_admin.db.engine import create
 from outbox_admin.delivery.clock import Clock, Source, database_time
+from outbox_admin.delivery.forking import AfterFork
+from outbox_admin.delivery.host import Host
 from outbox_admin.delivery.parts import Keeping, Parts, Rules
 from outbox_admin.delivery.routes import Auth, Route
 from outbox_admin.delivery.templates import Templates
@@ -151,6 +153,22 @@ def console(settings: Settings | None = None, *, notice: str | None = None) -> F
     return app
 
 
+def host() -> Host:
+    """The worker as an application for a WSGI server; a fork, or its absence, decides where it starts."""
+    settings = Settings.from_env()
+    settings.require(Role.WORKER)
+    log_to_stderr()
+    database = engine(settings)
+    ring(settings)  # a fault shows now, not in each child
+    hosted = Host(
+        lambda: worker(settings, kind="gunicorn", over=database),
+        engine=database,
+        token=settings.metrics_token,
+    )
+    AfterFork(hosted.start).arm()
+    return hosted
+
+
 def log_to_stderr() -> None:
     """A line per try, also under a server that configures no logging of ours; who has handlers keeps them."""
     logger = logging.getLogger("outbox_admin")
@@ -164,7 +182,6 @@ def log_to_stderr() -> None:
 
 def _embed(settings: Settings, database: sa.Engine) -> None:
     """A worker in every process that serves. Its parts are tried now, so that a bad setting stops the start."""
-    from outbox_admin.delivery.forking import AfterFork
     from outbox_admin.web.doors import serves_here
 
     settings.require(Role.WORKER)

@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from outbox_admin import metrics
 from outbox_admin.db.schema import outbox_meta
 from outbox_admin.delivery.faults import describe
-from outbox_admin.delivery.forking import AfterFork
 from outbox_admin.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -95,30 +94,13 @@ class Host:
         return "200 OK", metrics.CONTENT_TYPE, page
 
 
-def build() -> Host:
-    """From the settings of the environment; a fork decides where its worker starts."""
-    from outbox_admin import assemble
-    from outbox_admin.config import Role, Settings
-
-    settings = Settings.from_env()
-    settings.require(Role.WORKER)
-    assemble.log_to_stderr()
-    engine = assemble.engine(settings)
-    assemble.ring(settings)  # a fault shows now, not in each child
-    host = Host(
-        lambda: assemble.worker(settings, kind="gunicorn", over=engine),
-        engine=engine,
-        token=settings.metrics_token,
-    )
-    AfterFork(host.start).arm()
-    return host
-
-
 def __getattr__(name: str) -> Any:
     """``app`` is built when a server asks for it, so that importing this module reads no settings."""
     if name != "app":
         raise AttributeError(name)
-    globals()[name] = build()
+    from outbox_admin import assemble
+
+    globals()[name] = assemble.host()
     return globals()[name]
 
 
