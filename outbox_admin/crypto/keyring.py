@@ -81,7 +81,9 @@ class KeyRing:
     def generate(cls, *, clock: Clock = host_clock) -> KeyRing:
         """A new ring with one key, which seals at once. Only ever on somebody's explicit wish."""
         now = moment_of(clock).replace(microsecond=0)
-        return cls([draw_key(created=now, activates=now - CLOCK_SKEW)], ring_id=secrets.token_hex(8), clock=clock)
+        return cls(
+            [draw_key(created=now, activates=now - CLOCK_SKEW)], ring_id=secrets.token_hex(8), clock=clock
+        )
 
     def extended(self) -> KeyRing:
         """This ring and one more key. It seals after 48 h, or as soon as no other key would, so that no gap opens."""

@@ -49,14 +49,12 @@ def read_file(path: str) -> RingFile:
     """Raises :class:`ConfigurationError`: missing, unreadable, or readable by others. Symbolic links are followed:
     what counts is the file that is really opened."""
     try:
-        # Not blocking: a pipe at this path must be refused, not waited for.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            check_access(status, path=path, user=os.geteuid())
+            data = file.read(_LARGEST + 1)
     except OSError as error:
         raise ConfigurationError(f"key ring {path}: {_reason(error)}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        check_access(status, path=path, user=os.geteuid())
-        data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise ConfigurationError(f"key ring {path}: is larger than 1 MiB and so no key ring")
     try:
@@ -97,8 +95,8 @@ def write_file(path: str, text: str, *, replace: bool) -> None:
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        _write_draft(draft, text)
         try:
+            _write_draft(draft, text)
             if replace:
                 draft.replace(target)
             else:
@@ -114,6 +112,11 @@ def write_file(path: str, text: str, *, replace: bool) -> None:
         ) from None
     except OSError as error:
         raise ConfigurationError(f"key ring {path}: cannot be written, {_reason(error)}") from None
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """A pipe at this path must be refused, not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _write_draft(draft: Path, text: str) -> None:
