@@ -11,6 +11,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from outbox_admin.db.migrations import upgrade
+from outbox_admin.producer import prepare_sqlite
 from tests.support.postgres import PostgresServer
 
 TEMPLATE = "outbox_template"
@@ -20,14 +22,7 @@ _numbers = count(1)
 def migrate(url: str) -> None:
     """Brings an empty database to the newest schema, as `outbox-admin db upgrade` does."""
     with disposable_engine(url) as engine:
-        try:
-            from outbox_admin.db.migrations import upgrade
-        except ImportError:
-            from outbox_admin.db.schema import metadata
-
-            metadata.create_all(engine)
-        else:
-            upgrade(engine)
+        upgrade(engine)
 
 
 @contextmanager
@@ -35,12 +30,7 @@ def disposable_engine(url: str) -> Iterator[sa.Engine]:
     """Prepared as the README says; every connection is closed at the end."""
     engine = sa.create_engine(url)
     if engine.dialect.name == "sqlite":
-        try:
-            from outbox_admin.producer import prepare_sqlite
-        except ImportError:
-            pass
-        else:
-            prepare_sqlite(engine)
+        prepare_sqlite(engine)
     try:
         yield engine
     finally:

@@ -115,7 +115,7 @@ def running_postgres(binaries: Path) -> Iterator[PostgresServer]:
 
 def _initialise(binaries: Path, folder: Path, account: dict[str, Any]) -> Path:
     data = folder / "data"
-    command = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+    command = [str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
     options = ["--locale=C", "--no-sync", "--no-instructions"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=folder, **account)
     if done.returncode != 0:
@@ -130,7 +130,7 @@ def _initialise(binaries: Path, folder: Path, account: dict[str, Any]) -> Path:
 def _started(binaries: Path, data: Path, account: dict[str, Any]) -> Iterator[PostgresServer]:
     port = free_port()
     log = data.parent / "server.log"
-    command = [binaries / "postgres", "-D", data, "-h", HOST, "-p", str(port)]
+    command = [str(binaries / "postgres"), "-D", str(data), "-h", HOST, "-p", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, cwd=data.parent, **account)
     try:
