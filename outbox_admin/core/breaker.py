@@ -73,7 +73,7 @@ def probe_due(breaker: Breaker, *, now: float) -> bool:
 
 def probing(breaker: Breaker, *, now: float) -> Breaker:
     """One probe is under way; the others keep away until it has ended, or has taken too long."""
-    return replace(breaker, probing_until=now + PROBE_LIMIT)
+    return replace(breaker, probing_until=now + PROBE_LIMIT) if breaker.gate is Gate.OPEN else breaker
 
 
 def probe_failed(breaker: Breaker, cause: Cause, *, now: float, roll: float) -> Breaker:

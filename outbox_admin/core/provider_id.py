@@ -20,7 +20,7 @@ _FORMS = tuple(
         r"\bid[=:]\s*(\S+)",  # Exim: OK id=1abcDE-000001-2F
         r"\bInternalId=(\d+)",  # Exchange: <...> [InternalId=123456, Hostname=...] Queued mail for delivery
         r"\bqueued\s+\(([0-9A-F-]{16,}[^)\s]*)\)",  # Haraka: Message Queued (UUID)
-        rf"^\s*{_ENHANCED}(\S+)\s+message\s+accepted\b",  # Sendmail, OpenSMTPD
+        rf"^\s*{_ENHANCED}(?![0-9.]+\s)(\S+)\s+message\s+accepted\b",  # Sendmail, OpenSMTPD
         r"\bqp\s+(\d+)\b",  # qmail: ok 1700000000 qp 12345
         rf"^\s*{_ENHANCED}ok:?\s+\d{{9,11}}\s+(\S+)\s+-\s+\S+",  # Gmail: 2.0.0 OK 1700000000 abc12.3 - gsmtp
         rf"^\s*{_ENHANCED}ok:?\s+(\S*\d\S*)\s*$",  # Amazon SES and others: Ok 0102018f-...

@@ -1,0 +1,171 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outbox_admin.core import breaker
+from outbox_admin.core.breaker import Breaker, Gate
+from outbox_admin.core.cause import Cause, Kind, Phase
+from outbox_admin.core.lifecycle import Accepted, Deferred, Rejected
+
+REFUSED = Cause(Phase.CONNECT, Kind.NETWORK)
+LOGIN = Cause(Phase.AUTH, Kind.AUTH_REJECTED, 535)
+SENDER = Cause(Phase.MAIL, Kind.SENDER_REFUSED, 530)
+
+
+def open_breaker(cause: Cause = REFUSED, now: float = 0.0) -> Breaker:
+    return breaker.opened(Breaker(), cause, now=now, roll=0.0)
+
+
+def test_a_closed_breaker_lets_everything_through():
+    assert breaker.room(Breaker(), wanted=20, in_hand=400) == 20
+    assert not breaker.probe_due(Breaker(), now=1e9)
+
+
+@pytest.mark.parametrize("roll", [0.0, 0.999])
+def test_the_wait_is_ten_seconds_doubling_to_five_minutes_then_jittered(roll):
+    value, now, waits = open_breaker(), 0.0, []
+    value = breaker.opened(Breaker(), REFUSED, now=now, roll=roll)
+    for _ in range(8):
+        waits.append(value.next_probe_at - now)
+        now = value.next_probe_at
+        value = breaker.probe_failed(value, REFUSED, now=now, roll=roll)
+    expected = [10, 20, 40, 80, 160, 300, 300, 300]
+    assert waits == pytest.approx([wait * (1 + roll * 0.25) for wait in expected])
+
+
+def test_several_lanes_that_meet_one_outage_double_the_wait_once():
+    value = open_breaker()
+    assert breaker.opened(value, LOGIN, now=3.0, roll=0.5) == value
+
+
+def test_nothing_is_sent_while_open():
+    assert breaker.room(open_breaker(), wanted=20, in_hand=0) == 0
+
+
+def test_one_probe_at_a_time_and_another_when_the_prober_is_gone():
+    value = open_breaker()
+    assert not breaker.probe_due(value, now=9.9)
+    assert breaker.probe_due(value, now=10.0)
+    value = breaker.probing(value, now=10.0)
+    assert not breaker.probe_due(value, now=189.0)
+    assert breaker.probe_due(value, now=190.0)
+    assert breaker.probe_due(breaker.probe_abandoned(value), now=11.0)
+
+
+def test_a_failed_probe_shows_the_newest_cause_and_keeps_the_outages_beginning():
+    value = breaker.probe_failed(open_breaker(now=5.0), LOGIN, now=15.0, roll=0.0)
+    assert (value.cause, value.opened_at, value.next_probe_at) == (LOGIN, 5.0, 35.0)
+    assert value.probing_until is None
+
+
+def test_after_a_good_probe_sending_ramps_up_with_each_acceptance():
+    value, allowances = breaker.closed(open_breaker()), []
+    assert value.gate is Gate.CLOSED
+    for _ in range(6):
+        allowances.append(breaker.room(value, wanted=20, in_hand=0))
+        value = breaker.accepted(value)
+    assert allowances == [1, 2, 4, 8, 16, 20]
+    assert value == Breaker()
+
+
+def test_messages_in_hand_use_up_the_allowance():
+    value = breaker.accepted(breaker.accepted(breaker.closed(open_breaker())))
+    assert breaker.room(value, wanted=20, in_hand=3) == 1
+    assert breaker.room(value, wanted=20, in_hand=9) == 0
+
+
+def test_e24_after_a_fault_in_the_transaction_a_good_probe_only_half_opens():
+    value = breaker.closed(open_breaker(SENDER))
+    assert value.gate is Gate.HALF_OPEN
+    assert breaker.room(value, wanted=20, in_hand=0) == 1
+
+
+def test_e24_a_probe_that_fails_earlier_does_not_make_a_probe_enough():
+    value = breaker.probe_failed(open_breaker(SENDER), REFUSED, now=10.0, roll=0.0)
+    assert value.cause == REFUSED
+    assert breaker.closed(value).gate is Gate.HALF_OPEN
+
+
+def test_e24_while_half_open_a_refusal_defers_and_never_wipes():
+    value = breaker.closed(open_breaker(SENDER))
+    refusal = Rejected(Cause(Phase.RCPT, Kind.RECIPIENT_REJECTED, 550), "550 no")
+    assert breaker.tempered(value, refusal) == Deferred(refusal.cause, refusal.raw)
+    assert breaker.tempered(Breaker(), refusal) == refusal
+    assert breaker.tempered(value, Accepted("A")) == Accepted("A")
+    unreadable = Rejected(Cause(Phase.PREPARE, Kind.PAYLOAD_UNREADABLE))
+    assert breaker.tempered(value, unreadable) == unreadable
+
+
+def test_e24_a_fault_in_a_trial_reopens_with_a_doubled_wait_until_twenty_acceptances():
+    value = breaker.closed(open_breaker(SENDER))
+    for _ in range(19):
+        value = breaker.accepted(value)
+    assert value.gate is Gate.CLOSED
+    again = breaker.opened(value, SENDER, now=100.0, roll=0.0)
+    assert again.next_probe_at == 120.0
+    cured = breaker.opened(breaker.accepted(value), SENDER, now=100.0, roll=0.0)
+    assert cured.next_probe_at == 110.0
+
+
+def test_a_late_acceptance_while_open_proves_nothing():
+    value = open_breaker()
+    assert breaker.accepted(value) == value
+
+
+def test_a_late_probe_result_on_a_closed_breaker_changes_nothing():
+    value = breaker.closed(open_breaker())
+    assert breaker.probe_failed(value, REFUSED, now=1.0, roll=0.0) == value
+    assert breaker.closed(value) == value
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["fault", "probe fails", "probe succeeds", "probing", "accepted", "abandoned"]),
+        st.sampled_from([REFUSED, LOGIN, SENDER]),
+        st.floats(0.0, 400.0),
+        st.floats(0.0, 0.999),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_no_sequence_of_events_leaves_a_route_shut_for_ever_or_open_in_an_outage(steps):
+    value, now = Breaker(), 0.0
+    for event, cause, passed, roll in steps:
+        now += passed
+        value = step(value, event, cause, now=now, roll=roll)
+        assert (value.gate is Gate.OPEN) == (value.allowance == 0)
+        assert (value.gate is Gate.OPEN) == (breaker.room(value, wanted=1, in_hand=0) == 0)
+        assert value.gate is not Gate.HALF_OPEN or value.needs_trials
+        if value.gate is Gate.OPEN:
+            assert breaker.probe_due(value, now=now + 375.0)
+    recovered = breaker.closed(value)
+    for _ in range(20):
+        recovered = breaker.accepted(recovered)
+    assert recovered == Breaker()
+
+
+def step(value: Breaker, event: str, cause: Cause, *, now: float, roll: float) -> Breaker:
+    match event:
+        case "fault":
+            return breaker.opened(value, cause, now=now, roll=roll)
+        case "probe fails":
+            return breaker.probe_failed(value, cause, now=now, roll=roll)
+        case "probe succeeds":
+            return breaker.closed(value)
+        case "probing":
+            return breaker.probing(value, now=now)
+        case "accepted":
+            return breaker.accepted(value)
+        case _:
+            return breaker.probe_abandoned(value)
+
+
+def test_a_breaker_is_a_value():
+    value = open_breaker()
+    assert replace(value) == value
+    with pytest.raises(AttributeError):
+        value.gate = Gate.CLOSED  # type: ignore[misc]
