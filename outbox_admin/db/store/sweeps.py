@@ -1,0 +1,70 @@
+"""What time does to waiting rows, whatever holds, keys and breakers say. Each sweep is bounded to 500 rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from outbox_admin.core.cause import Cause, Kind, Phase
+from outbox_admin.core.lifecycle import State
+from outbox_admin.db.schema import email_outbox
+from outbox_admin.db.store.minutes import Tick, count
+from outbox_admin.db.store.rows import (
+    BOUND,
+    OPEN,
+    Database,
+    among,
+    expired,
+    finished,
+    in_state,
+    of_cause,
+    row,
+    take_ids,
+)
+
+PENDING = in_state(State.PENDING)
+
+
+def expire(db: Database, *, now: datetime, limit: int = BOUND) -> list[UUID]:
+    """Waiting rows past their ``expires_at`` become ``expired``."""
+    overdue = sa.and_(PENDING, expired(now))
+    ids = take_ids(db, overdue, order=(row.expires_at,), limit=limit)
+    cause = Cause(Phase.PREPARE, Kind.EXPIRED)
+    return finish_pending(db, ids, overdue, state=State.EXPIRED, cause=cause, outcome="expired", now=now)
+
+
+def give_up(db: Database, *, now: datetime, after: timedelta, limit: int = BOUND) -> list[UUID]:
+    """Rows that have waited longer than ``after`` since they first became due become ``failed``, payload kept.
+
+    Not those that wait for a pause to be lifted or for a missing key: nobody tried, and somebody was told.
+    """
+    excused = sa.or_(row.held.like("hold:%"), row.held.like("key:%"))
+    stale = sa.and_(
+        OPEN, PENDING, row.first_due_at < now - after, sa.or_(row.held.is_(None), sa.not_(excused))
+    )
+    ids = take_ids(db, stale, order=(row.first_due_at,), limit=limit)
+    cause = Cause(Phase.PREPARE, Kind.GAVE_UP)
+    return finish_pending(db, ids, stale, state=State.FAILED, cause=cause, outcome="gave_up", now=now)
+
+
+def finish_pending(
+    db: Database,
+    ids: Sequence[UUID],
+    condition: sa.ColumnElement[bool],
+    *,
+    state: State,
+    cause: Cause,
+    outcome: str,
+    now: datetime,
+) -> list[UUID]:
+    """Ends those of ``ids`` for which ``condition`` still holds, and counts them under ``outcome``."""
+    if not ids:
+        return []
+    change = sa.update(email_outbox).where(among(row.id, ids), condition)
+    ended = change.values(finished(state, now) | of_cause(cause) | {"detail": None})
+    rows = db.execute(ended.returning(row.id, row.template_key)).all()
+    count(db, [Tick(outcome, one.template_key) for one in rows], now=now)
+    return sorted(one.id for one in rows)
