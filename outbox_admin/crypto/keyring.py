@@ -40,7 +40,7 @@ from outbox_admin.crypto.keys import (
     newest_sealing,
     sealing_until,
 )
-from outbox_admin.crypto.ringfile import path_of, read_file, write_file
+from outbox_admin.crypto.ringfile import locked, path_of, read_file, write_file
 from outbox_admin.crypto.ringtext import read_ring, write_ring
 from outbox_admin.errors import ConfigurationError, PayloadUnreadable, Unreadable
 
@@ -100,9 +100,10 @@ class KeyRing:
     def write(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Atomically, mode 0600. An existing file is left alone unless ``replace`` is given, and then it may only be
         replaced by a later state of the same ring that lacks none of its ids. Raises :class:`ConfigurationError`."""
-        if replace:
-            self._check_succeeds(KeyRing.load(path), path_of(path))
-        write_file(path_of(path), self.to_text(), replace=replace)
+        with locked(path_of(path)):
+            if replace:
+                self._check_succeeds(KeyRing.load(path), path_of(path))
+            write_file(path_of(path), self.to_text(), replace=replace)
 
     def _check_succeeds(self, earlier: KeyRing, path: str) -> None:
         later = self.ring_id == earlier.ring_id and self.serial > earlier.serial

@@ -5,10 +5,12 @@ Nothing here knows what a ring says.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +71,7 @@ def check_access(status: os.stat_result, *, path: str, user: int) -> None:
         raise ConfigurationError(f"key ring {path}: is not a regular file")
     if status.st_uid not in (0, user):
         raise ConfigurationError(
-            f"key ring {path}: belongs to user {status.st_uid}; it must belong to user {user} or to root"
+            f"key ring {path}: belongs to user {status.st_uid}; it must belong to user {user}, who reads it, or to root"
         )
     allowed = _ROOT_MODE if status.st_uid == 0 else _OWN_MODE
     mode = stat.S_IMODE(status.st_mode)
@@ -87,29 +89,39 @@ def stamp_of(path: str) -> Stamp | None:
         return None
 
 
-def write_file(path: str, text: str, *, replace: bool) -> None:
-    """Mode 0600, complete and on the disk when this returns. Without ``replace`` an existing file is never touched.
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """One writer at a time for the rings of this folder, across processes. Raises :class:`ConfigurationError`."""
+    try:
+        descriptor = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigurationError(f"key ring {path}: cannot be written, {_reason(error)}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
-    Raises :class:`ConfigurationError`.
+
+def write_file(path: str, text: str, *, replace: bool) -> None:
+    """Complete and on the disk when this returns; to be called under :func:`locked`.
+
+    Mode 0600; a file that is replaced keeps its group, and root's its mode, so that whoever reads it still can.
+    Without ``replace`` an existing file is never touched. Raises :class:`ConfigurationError`.
     """
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        try:
-            _write_draft(draft, text)
-            if replace:
-                draft.replace(target)
-            else:
-                # A link refuses an existing name in the same step; a rename would overwrite it.
-                target.hardlink_to(draft)
-        finally:
-            with suppress(FileNotFoundError):
-                draft.unlink()
-        _flush_folder(target.parent)
-    except FileExistsError:
+    if target.exists() and not replace:
         raise ConfigurationError(
             f"key ring {path}: exists already and is left as it is; its keys are needed for every message under them"
-        ) from None
+        )
+    try:
+        try:
+            _write_draft(draft, text, like=target.stat() if replace else None)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+        _flush_folder(target.parent)
     except OSError as error:
         raise ConfigurationError(f"key ring {path}: cannot be written, {_reason(error)}") from None
 
@@ -119,10 +131,15 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _write_draft(draft: Path, text: str) -> None:
+def _write_draft(draft: Path, text: str, *, like: os.stat_result | None) -> None:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWN_MODE)
     with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, _OWN_MODE)
+        mode = _OWN_MODE
+        if like is not None:
+            os.fchown(descriptor, -1, like.st_gid)
+            if like.st_uid == os.geteuid() == 0:
+                mode = stat.S_IMODE(like.st_mode) & _ROOT_MODE
+        os.fchmod(descriptor, mode)
         file.write(text.encode())
         file.flush()
         os.fsync(descriptor)

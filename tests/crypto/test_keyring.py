@@ -1,5 +1,6 @@
 import json
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -184,6 +185,23 @@ def test_a_ring_is_replaced_only_by_a_later_state_of_itself_with_all_its_ids(tmp
     first.extended().write(path, replace=True)
     assert KeyRing.load(path).serial == 2
     assert [entry.name for entry in tmp_path.iterdir()] == ["ring.json"]
+
+
+def test_of_many_that_add_a_key_at_once_none_drops_the_key_of_another(tmp_path):
+    path = tmp_path / "ring.json"
+    KeyRing.generate().write(path)
+
+    def add(_: int) -> bool:
+        try:
+            KeyRing.load(path).extended().write(path, replace=True)
+        except ConfigurationError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(add, range(40)))
+    ring_now = KeyRing.load(path)
+    assert len(ring_now.keys) == 1 + sum(added) == ring_now.serial
 
 
 def test_s12_no_key_material_is_printed_anywhere():

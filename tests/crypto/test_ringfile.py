@@ -115,6 +115,17 @@ def test_a_written_ring_is_ours_alone_whatever_the_umask(tmp_path):
     assert stat.S_IMODE((tmp_path / "ring.json").stat().st_mode) == 0o600
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.may_skip
+def test_a_replaced_ring_of_root_stays_readable_for_the_group_that_reads_it(tmp_path):
+    path = ring_file(tmp_path, text="old")
+    os.chown(path, 0, 12345)
+    path.chmod(0o640)
+    write_file(str(path), "new", replace=True)
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (0, 12345, 0o640)
+
+
 def test_replacing_goes_through_a_link_to_the_file_behind_it(tmp_path):
     path = ring_file(tmp_path, text="old")
     link = tmp_path / "link"
