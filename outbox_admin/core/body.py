@@ -7,9 +7,10 @@ as quoted-printable or base64, whichever is shorter.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import string
+
+from outbox_admin.core.encoded_words import cut_escaped
 
 MAX_LINE = 998
 
@@ -18,6 +19,9 @@ BOUNDARY_MARK = "=_"
 
 _BREAK = re.compile(r"\r\n?")
 _PLAIN = (string.ascii_letters + string.digits + string.punctuation + " \t\n").encode()
+_ODD = re.compile(r"[^\t\r\n -<>-~]")
+_ESCAPES = {chr(octet): f"={octet:02X}" for octet in range(256)}
+_COLUMNS = 76
 _DELIMITER = f"--{BOUNDARY_MARK}".encode()
 
 
@@ -30,20 +34,31 @@ def encode_text(text: str) -> tuple[str, bytes]:
     if not odd and _stays_as_it_is(data):
         return "7bit", data.replace(b"\n", b"\r\n")
     data = data.replace(b"\n", b"\r\n")
-    # Quoted-printable writes three octets for an odd one, base64 four for three and a line break for 76.
-    if 2 * (odd + data.count(b"=")) * 20 <= 7 * len(data):
+    if len(data) + 2 * (odd + data.count(b"=")) <= (len(data) + 2) // 3 * 4:
         return "quoted-printable", quoted_printable(data)
     return "base64", base64_lines(data)
 
 
 def quoted_printable(data: bytes) -> bytes:
-    """``data`` has CRLF line breaks only. A line that begins with "From " is masked: mbox files would alter it."""
-    encoded = binascii.b2a_qp(data, quotetabs=False, istext=True)
-    if b"\n" not in data:
-        encoded = encoded.replace(b"\n", b"\r\n")  # it takes the style of its soft breaks from the data
-    if encoded.startswith(b"From "):
-        encoded = b"=46rom =\r\n" + encoded[5:]
-    return encoded.replace(b"\r\nFrom ", b"\r\n=46rom =\r\n")
+    """``data`` has CRLF line breaks only. The word "From " is masked: mbox files alter lines that begin with it.
+
+    (``binascii.b2a_qp`` passes 76 columns where a line ends in a blank, and tears characters.)
+    """
+    text = _ODD.sub(_escape, data.decode("latin-1")).replace("From ", "=46rom ")
+    text = text.replace(" \r\n", "=20\r\n").replace("\t\r\n", "=09\r\n")
+    if text.endswith((" ", "\t")):
+        text = text[:-1] + _ESCAPES[text[-1]]
+    lines = [line if len(line) <= _COLUMNS else _softly(line) for line in text.split("\r\n")]
+    return "\r\n".join(lines).encode("ascii")
+
+
+def _escape(match: re.Match[str]) -> str:
+    return _ESCAPES[match[0]]
+
+
+def _softly(line: str) -> str:
+    """Over several lines, whole characters in each; the last column is for the soft break."""
+    return "=\r\n".join(cut_escaped(line, escape="=", first=_COLUMNS - 1, rest=_COLUMNS - 1))
 
 
 def base64_lines(data: bytes) -> bytes:

@@ -32,7 +32,10 @@ def encode(text: str, *, first: int = MAX_WORD) -> list[str]:
 
 
 def cut_escaped(text: str, *, escape: str, first: int, rest: int) -> list[str]:
-    """Cut text with escapes like ``=C3=A9`` into pieces of whole characters, none longer than ``first``, ``rest``."""
+    """Cut text with escapes like ``=C3=A9`` into pieces of whole UTF-8 characters, at most ``first`` and ``rest`` long.
+
+    Both leave room for one character (12). Octets that are not UTF-8 are cut between any two.
+    """
     pieces = []
     start, end = 0, first
     while end < len(text):
@@ -40,8 +43,9 @@ def cut_escaped(text: str, *, escape: str, first: int, rest: int) -> list[str]:
             end -= 1
         elif text[end - 2] == escape:
             end -= 2
-        while text[end] == escape and text[end + 1] in _CONTINUATION:
-            end -= 3
+        for _ in range(3):
+            if text[end] == escape and text[end + 1] in _CONTINUATION:
+                end -= 3
         pieces.append(text[start:end])
         start, end = end, end + rest
     pieces.append(text[start:])

@@ -16,7 +16,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 def parameter(name: str, value: str) -> str:
     """``; name="value"`` on lines of its own; what needs it is written as ``name*=utf-8''…``, cut by RFC 2231 3."""
-    if len(value) <= _ROOM and _SIMPLE.fullmatch(value) and "=?" not in value:
+    if len(value) <= _ROOM and _SIMPLE.fullmatch(value) and value.strip(" ") == value and "=?" not in value:
         return f';\r\n {name}="{value}"'
     escaped = quote(value, safe=_ATTRIBUTE)
     pieces = cut_escaped(escaped, escape="%", first=_ROOM - len("utf-8''"), rest=_ROOM)

@@ -28,12 +28,15 @@ class _Shape(ValueError):
 def write(frozen: Frozen) -> bytes:
     """UTF-8 JSON without absent fields; a single recipient as plain text."""
     document: dict[str, Any] = {"v": VERSION}
+    if frozen.mime is None:
+        document["to"] = frozen.to[0] if len(frozen.to) == 1 else frozen.to
     for key, name in _PLAIN.items():
         if (value := getattr(frozen, name)) is not None:
             document[key] = value
-    for key, addresses in (("to", frozen.to), ("cc", frozen.cc), ("reply_to", frozen.reply_to)):
-        if addresses:
-            document[key] = addresses[0] if len(addresses) == 1 else list(addresses)
+    if frozen.cc:
+        document["cc"] = frozen.cc
+    if frozen.reply_to:
+        document["reply_to"] = frozen.reply_to
     if frozen.headers:
         document["headers"] = dict(frozen.headers)
     if frozen.attachments:
