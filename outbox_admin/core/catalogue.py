@@ -6,6 +6,7 @@ Built from enums and integers alone, so nothing that a relay or a producer wrote
 from __future__ import annotations
 
 from outbox_admin.core.cause import Cause, Kind, Phase
+from outbox_admin.core.cures import lost_in_talk, particular
 
 PHASES = {
     Phase.PREPARE: "before sending",
@@ -98,12 +99,13 @@ def words(cause: Cause) -> str:
     """``Recipient refused at RCPT (550 5.1.1)``."""
     codes = " ".join(str(code) for code in (cause.code, cause.enhanced) if code)
     where = f" {PHASES[cause.phase]}" if cause.phase is not Phase.PREPARE else ""
-    return f"{KINDS[cause.kind]}{where}" + (f" ({codes})" if codes else "")
+    what = "Connection lost" if lost_in_talk(cause) else KINDS[cause.kind]
+    return f"{what}{where}" + (f" ({codes})" if codes else "")
 
 
 def cure(cause: Cause) -> str:
     """What to do about it, in one sentence."""
-    return _CURES[cause.kind]
+    return particular(cause) or _CURES[cause.kind]
 
 
 def outcome(word: str) -> str:
@@ -122,8 +124,8 @@ def restore(
     """A cause from its columns, None where there is none. Words of a later version become ``unknown``."""
     if kind is None:
         return None
-    known = phase in Phase.__members__.values()
-    return Cause(Phase(phase) if known else Phase.PREPARE, _kind(kind), code, enhanced, hint, ref)
+    place = Phase(phase) if phase is not None and phase in PHASES else Phase.PREPARE
+    return Cause(place, _kind(kind), code, enhanced, hint, ref)
 
 
 def _kind(kind: str) -> Kind:
