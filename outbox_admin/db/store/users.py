@@ -17,8 +17,14 @@ user = console_user.c
 
 def add(db: Database, *, name: str, role: str, password_hash: str, now: datetime) -> bool:
     """False when the name is taken; nothing was changed then."""
-    values = {"id": new_id(), "name": name.casefold(), "role": role, "password_hash": password_hash}
-    insert = upsert(db, console_user).values(values, created_at=now).on_conflict_do_nothing()
+    values = {
+        "id": new_id(),
+        "name": name.casefold(),
+        "role": role,
+        "password_hash": password_hash,
+        "created_at": now,
+    }
+    insert = upsert(db, console_user).values(values).on_conflict_do_nothing()
     return db.execute(insert.returning(user.id)).first() is not None
 
 
