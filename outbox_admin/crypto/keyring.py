@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
+from outbox_admin.crypto import choice
 from outbox_admin.crypto import envelope as sealed_form
 from outbox_admin.crypto.detail import clean
 from outbox_admin.crypto.envelope import (
@@ -32,13 +33,9 @@ from outbox_admin.crypto.keys import (
     TOMBSTONES,
     Clock,
     Key,
-    KeyState,
     draw_key,
     host_clock,
     moment_of,
-    newest_held,
-    newest_sealing,
-    sealing_until,
 )
 from outbox_admin.crypto.ringfile import locked, path_of, read_file, write_file
 from outbox_admin.crypto.ringtext import read_ring, write_ring
@@ -142,7 +139,7 @@ class KeyRing:
     @property
     def sealing_until(self) -> datetime | None:
         """From this moment on no key of the ring, as it is now, may seal. None: that is so already."""
-        return sealing_until(self._keys.values(), moment_of(self._clock))
+        return choice.sealing_until(self._keys.values(), moment_of(self._clock))
 
     def refresh(self) -> bool:
         """A ring by itself never changes; :class:`~outbox_admin.crypto.watched.WatchedRing` does. Always False."""
@@ -158,11 +155,12 @@ class KeyRing:
         binding: Binding,
         *,
         purpose: str = PAYLOAD_PURPOSE,
-        salt: bytes | None = None,
-        nonce: bytes | None = None,
+        salt: bytes = b"",
+        nonce: bytes = b"",
     ) -> bytes:
         """An envelope that opens for this binding alone. ``salt`` and ``nonce`` are for test vectors."""
-        return self._seal(plaintext, Bound(purpose, binding.fields()), salt=salt, nonce=nonce)
+        bound = Bound(purpose, binding.fields())
+        return self._seal(plaintext, bound, key=self._sealing_key(), salt=salt, nonce=nonce)
 
     def open(
         self,
@@ -178,9 +176,16 @@ class KeyRing:
         """
         return self._open(envelope, Bound(purpose, binding.fields()), key_id=key_id)
 
+    def seal_again(self, plaintext: bytes, binding: Binding) -> bytes:
+        """For the worker, of a message that was sealed before: with an expired key rather than not at all."""
+        return self._seal(plaintext, Bound(PAYLOAD_PURPOSE, binding.fields()), key=self._resealing_key())
+
     def seal_detail(self, text: str, *, row_id: UUID, attempt: int) -> bytes:
-        """The text behind an error: cleaned, cut to 500 characters, bound to the row and its try ``attempt``."""
-        return self._seal(clean(text).encode(), _detail_bound(row_id, attempt))
+        """The text behind an error: cleaned, cut to 500 characters, bound to the row and its try ``attempt``.
+
+        An expired key will do: a result must be recorded whatever date it is.
+        """
+        return self._seal(clean(text).encode(), _detail_bound(row_id, attempt), key=self._resealing_key())
 
     def open_detail(self, sealed: bytes, *, row_id: UUID, attempt: int) -> str:
         """Raises :class:`PayloadUnreadable`."""
@@ -188,7 +193,7 @@ class KeyRing:
 
     def fingerprint(self, raw: str) -> str:
         """16 hex digits; equal texts share it. Keyed, since the bare hash of an address could be guessed."""
-        newest = newest_held(self._keys.values(), moment_of(self._clock))
+        newest = choice.newest_held(self._keys.values(), moment_of(self._clock))
         key = derive(
             _material(newest), salt=b"", info=prefixed(b"outbox-admin/fingerprint", b"err-v1"), length=32
         )
@@ -200,16 +205,15 @@ class KeyRing:
         return sealed_form.key_id_of(envelope)
 
     def _seal(
-        self, plaintext: bytes, bound: Bound, *, salt: bytes | None = None, nonce: bytes | None = None
+        self, plaintext: bytes, bound: Bound, *, key: Key, salt: bytes = b"", nonce: bytes = b""
     ) -> bytes:
-        key = self._sealing_key()
         return sealed_form.seal(
             plaintext,
             master=_material(key),
             kid=key.kid,
             bound=bound,
-            salt=secrets.token_bytes(SALT_BYTES) if salt is None else salt,
-            nonce=secrets.token_bytes(NONCE_BYTES) if nonce is None else nonce,
+            salt=salt or secrets.token_bytes(SALT_BYTES),
+            nonce=nonce or secrets.token_bytes(NONCE_BYTES),
         )
 
     def _open(self, envelope: bytes, bound: Bound, *, key_id: str | None = None) -> bytes:
@@ -217,10 +221,11 @@ class KeyRing:
         kid = sealed_form.key_id_of(envelope)
         if key_id is not None and kid != key_id:
             raise PayloadUnreadable(Unreadable.ALTERED)
-        return sealed_form.open_sealed(envelope, master=_material(self._opening_key(kid)), bound=bound)
+        key = self._keys.get(kid or "")
+        return sealed_form.open_sealed(envelope, master=_material(choice.opening(key)), bound=bound)
 
     def _sealing_key(self) -> Key:
-        key = newest_sealing(self._keys.values(), moment_of(self._clock))
+        key = choice.newest_sealing(self._keys.values(), moment_of(self._clock))
         if key is None:
             raise ConfigurationError(
                 f"key ring {self.ring_id}: no key is enabled, active and unexpired, so nothing can be sealed; "
@@ -228,15 +233,8 @@ class KeyRing:
             )
         return key
 
-    def _opening_key(self, kid: str | None) -> Key:
-        key = None if kid is None else self._keys.get(kid)
-        if key is None:
-            raise PayloadUnreadable(Unreadable.UNKNOWN_KEY)
-        if key.state in TOMBSTONES:
-            raise PayloadUnreadable(Unreadable.LOST)
-        if key.state is KeyState.REVOKED:
-            raise PayloadUnreadable(Unreadable.REVOKED)
-        return key
+    def _resealing_key(self) -> Key:
+        return choice.resealing(self._keys.values(), moment_of(self._clock)) or self._sealing_key()
 
 
 def _material(key: Key | None) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -99,6 +99,8 @@ class Keys(Protocol):
         self, envelope: bytes, binding: Binding, *, purpose: str = PAYLOAD_PURPOSE, key_id: str | None = None
     ) -> bytes: ...
 
+    def seal_again(self, plaintext: bytes, binding: Binding) -> bytes: ...
+
     def seal_detail(self, text: str, *, row_id: UUID, attempt: int) -> bytes: ...
 
     def open_detail(self, sealed: bytes, *, row_id: UUID, attempt: int) -> str: ...
@@ -126,29 +128,5 @@ def draw_key(*, created: datetime, activates: datetime) -> Key:
     )
 
 
-def newest_sealing(keys: Iterable[Key], moment: datetime) -> Key | None:
-    """The newest key that is enabled, activated and unexpired."""
-    return max((key for key in keys if key.seals_at(moment)), key=_age, default=None)
-
-
-def newest_held(keys: Iterable[Key], moment: datetime) -> Key | None:
-    """The newest activated key whose material is here, sealing or not; one that is not yet active as a last resort."""
-    held = (key for key in keys if key.material is not None)
-    return max(held, key=lambda key: (key.activates <= moment, *_age(key)), default=None)
-
-
-def sealing_until(keys: Iterable[Key], moment: datetime) -> datetime | None:
-    """From when on no key may seal, following each that takes over in time. None where that is so already."""
-    until = None
-    for key in sorted(keys, key=_age):
-        if key.state is KeyState.ENABLED and key.activates <= (until or moment) < key.expires:
-            until = key.expires
-    return until
-
-
 def moment_of(clock: Clock) -> datetime:
     return datetime.fromtimestamp(clock(), UTC)
-
-
-def _age(key: Key) -> tuple[datetime, datetime, str]:
-    return key.activates, key.created, key.kid

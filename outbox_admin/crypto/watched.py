@@ -158,6 +158,9 @@ class WatchedRing:
                 raise
         return self._ring.open(envelope, binding, purpose=purpose, key_id=key_id)
 
+    def seal_again(self, plaintext: bytes, binding: Binding) -> bytes:
+        return self._ring.seal_again(plaintext, binding)
+
     def seal_detail(self, text: str, *, row_id: UUID, attempt: int) -> bytes:
         return self._ring.seal_detail(text, row_id=row_id, attempt=attempt)
 

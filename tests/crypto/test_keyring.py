@@ -230,6 +230,21 @@ def test_a_detail_is_bound_to_its_row_and_its_try():
     assert reason(keys, sealed) is Unreadable.WRONG_MATERIAL
 
 
+def test_an_expired_ring_still_records_errors_and_renderings_of_messages_that_it_sealed():
+    clock, row = HostClock(), uuid4()
+    keys = ring(key("a" * 16), key("b" * 16, state=KeyState.REVOKED, day=1), clock=clock)
+    clock.advance(timedelta(days=400))
+    sealed = keys.seal_detail("550 no", row_id=row, attempt=1)
+    assert keys.open_detail(sealed, row_id=row, attempt=1) == "550 no"
+    assert keys.open(keys.seal_again(b"rendered", BINDING), BINDING, key_id="a" * 16) == b"rendered"
+
+
+def test_nothing_is_sealed_again_where_no_key_opens():
+    keys = ring(key("a" * 16, state=KeyState.REVOKED))
+    with pytest.raises(ConfigurationError):
+        keys.seal_again(b"rendered", BINDING)
+
+
 def test_equal_texts_share_a_fingerprint_that_only_the_ring_can_make():
     keys, other = KeyRing.generate(), KeyRing.generate()
     assert keys.fingerprint("550 no") == keys.fingerprint("550 no")
