@@ -31,8 +31,8 @@ def sealing_until(keys: Iterable[Key], moment: datetime) -> datetime | None:
 
 def resealing(keys: Iterable[Key], moment: datetime) -> Key | None:
     """The key that seals now, else the newest that still opens: for what must be kept whatever date it is."""
-    opening = [key for key in keys if key.opens]
-    return newest_sealing(opening, moment) or newest_held(opening, moment)
+    able = [key for key in keys if key.opens]
+    return newest_sealing(able, moment) or newest_held(able, moment)
 
 
 def opening(key: Key | None) -> Key:
