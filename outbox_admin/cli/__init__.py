@@ -19,7 +19,7 @@ _PLACES = {
     "explain": f"{_HERE}.explaining:explain",
     "retry": f"{_HERE}.repair:retry",
     "cancel": f"{_HERE}.repair:cancel",
-    "purge": f"{_HERE}.repair:purge",
+    "purge": f"{_HERE}.purging:purge",
     "db": f"{_HERE}.database:db",
     "keys": f"{_HERE}.keys:keys",
     "users": f"{_HERE}.users:users",

@@ -70,7 +70,7 @@ class Commands(click.Group):
             raise Misconfigured(str(fault)) from None
         except OutboxError as fault:
             raise Refused(str(fault)) from None
-        except sa.exc.SQLAlchemyError as fault:
+        except (sa.exc.DBAPIError, sa.exc.TimeoutError) as fault:
             raise Critical(database_sentence(fault)) from None
         except OSError as fault:
             raise Critical(_file_sentence(fault)) from None

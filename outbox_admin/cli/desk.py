@@ -39,6 +39,18 @@ def desk(*roles: Role) -> Iterator[Desk]:
         engine.dispose()
 
 
+@contextmanager
+def reading(*roles: Role) -> Iterator[Desk]:
+    """As :func:`desk` for commands that change nothing: on SQLite they do not wait for whoever writes."""
+    settings = read_settings(*roles)
+    engine = open_engine(settings)
+    try:
+        with engine.connect().execution_options(sqlite_begin="DEFERRED") as db:
+            yield Desk(settings, db, clock.now(db))
+    finally:
+        engine.dispose()
+
+
 def read_settings(*roles: Role) -> Settings:
     settings = Settings.from_env()
     settings.require(*roles)

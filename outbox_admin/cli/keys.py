@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from outbox_admin.cli.boundary import Misconfigured, Refused
-from outbox_admin.cli.desk import actor, desk, read_settings
+from outbox_admin.cli.desk import actor, desk, read_settings, reading
 from outbox_admin.cli.output import json_option, print_json, print_table
 from outbox_admin.config import Settings
-from outbox_admin.crypto.keyring import KeyRing, path_of
+from outbox_admin.core.words import plural
+from outbox_admin.crypto.keyring import KeyRing
+from outbox_admin.crypto.ringfile import path_of
 from outbox_admin.db.reads import keys as key_reads
-from outbox_admin.db.store import audit
 from outbox_admin.db.store import keys as key_store
 
 
@@ -64,7 +65,7 @@ def list_keys(as_json: bool) -> None:
     """
     settings = read_settings()
     ring = KeyRing.load(ring_source(settings))
-    with desk() as at:
+    with reading() as at:
         known = key_reads.census(at.db)
     rows = [
         {
@@ -96,25 +97,16 @@ def declare_lost(kid: str, yes: bool) -> None:
     Example:
       outbox-admin keys declare-lost 0102030405060708
     """
-    with desk() as at:
+    with reading() as at:
         found = key_reads.census(at.db).get(kid)
-        if found is None:
-            raise Refused(f"The database knows no key {kid}.")
-        if not yes:
-            click.confirm(
-                f"{found.messages} messages wait for {kid} and will be rejected. Go on?", abort=True
-            )
-        key_store.declare_lost(at.db, kid, now=at.now, who=actor())
-        audit.add(
-            at.db,
-            at=at.now,
-            actor=actor(),
-            action="key_declared_lost",
-            target=f"key:{kid}",
-            count=found.messages,
-        )
+    if found is None:
+        raise Refused(f"The database knows no key {kid}.")
+    if not yes:
+        click.confirm(f"{plural(found.messages, 'message')} with {kid} will be rejected. Go on?", abort=True)
+    with desk() as at:
+        number = key_store.declare_lost(at.db, kid, now=at.now, who=actor())
     click.echo(
-        f"Key {kid} is declared lost; with their next cycle the workers reject what is sealed with it."
+        f"Key {kid} is declared lost; with their next cycle the workers reject {plural(number, 'message')}."
     )
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import click
 
 from outbox_admin.cli.boundary import Refused
-from outbox_admin.cli.desk import Desk, desk
+from outbox_admin.cli.desk import Desk, reading
 from outbox_admin.cli.output import json_option, print_facts, print_json, print_table, stamp
 from outbox_admin.core import address, catalogue
 from outbox_admin.core.cause import Cause
@@ -58,7 +58,7 @@ def list_messages(
         overdue=overdue,
     )
     at_row = messages.Position(before) if before else None
-    with desk() as at:
+    with reading() as at:
         narrowed = messages.narrowed(at.db, wanted)
         page = messages.page(at.db, narrowed, messages.Ask(size=limit, at=at_row), now=at.now)
     if as_json:
@@ -81,7 +81,7 @@ def show(which: str, reveal: bool, as_json: bool) -> None:
       outbox-admin show 0190a1f2-7c3e-7d1a-9b42-0f6f5f8c2d11
       outbox-admin show verify:42 --json
     """
-    with desk() as at:
+    with reading() as at:
         found = [(row, message.tries(at.db, row.id)) for row in find(at, which)]
     if as_json:
         print_json({"messages": [facts(row, reveal) | {"tries_made": tries} for row, tries in found]})

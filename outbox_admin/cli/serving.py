@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from importlib.util import find_spec
@@ -16,8 +15,6 @@ from outbox_admin.cli.desk import open_engine, read_settings
 from outbox_admin.cli.output import json_option, print_json
 from outbox_admin.config import Role, Settings
 from outbox_admin.core.words import plural
-
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 @click.command()
@@ -47,7 +44,7 @@ def web(processes: int, threads: int) -> None:
         raise Misconfigured(
             'The console needs gunicorn in production; run `pip install "outbox-admin[server]"`.'
         )
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    assemble.log_to_stderr()
     run_simple(host, port, assemble.console(settings), threaded=True)
 
 
@@ -68,7 +65,7 @@ def worker(lanes: int | None, drain: bool, as_json: bool) -> None:
     """
     settings = read_settings(Role.WORKER)
     open_engine(settings).dispose()
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+    assemble.log_to_stderr()
     if not drain:
         sys.exit(assemble.worker(settings, lanes=lanes).run())
     sys.exit(_drain(settings, lanes, as_json))
@@ -83,14 +80,16 @@ def _drain(settings: Settings, lanes: int | None, as_json: bool) -> int:
         "faults": done.faults,
     }
     if as_json:
-        print_json(counts | {"paused": done.paused})
+        print_json(counts | {"paused": done.paused, "failed": done.failed})
     else:
         click.echo(
             f"{plural(done.accepted, 'message')} sent, {done.rejected} refused, {done.deferred} put off."
         )
         if done.paused:
             click.echo("A fault of the channel stopped it; `outbox-admin status` names it.")
-    return 1 if done.paused else 0
+        if done.failed:
+            click.echo("The database stopped answering on the way; what was not sent is released.")
+    return 1 if done.paused or done.failed else 0
 
 
 def _console_roles() -> tuple[Role, ...]:

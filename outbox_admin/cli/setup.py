@@ -12,7 +12,8 @@ from outbox_admin.cli.boundary import Refused
 from outbox_admin.cli.desk import actor, read_settings
 from outbox_admin.cli.keys import ring_source
 from outbox_admin.cli.passwords import ask_hash, password_file_option
-from outbox_admin.crypto.keyring import KeyRing, path_of
+from outbox_admin.crypto.keyring import KeyRing
+from outbox_admin.crypto.ringfile import path_of
 from outbox_admin.db import migrations
 from outbox_admin.db.reads import accounts, clock
 from outbox_admin.db.reads import keys as key_reads

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from outbox_admin.cli.desk import desk
+from outbox_admin.cli.desk import reading
 from outbox_admin.cli.output import json_option, print_facts, print_json
 from outbox_admin.core.words import span
 from outbox_admin.db.reads.health import Health, health
@@ -23,7 +23,7 @@ def status(as_json: bool) -> None:
     Example:
       outbox-admin status --json || page-somebody
     """
-    with desk() as at:
+    with reading() as at:
         found = health(at.db, now=at.now, grace=at.settings.unknown_key_grace)
     if as_json:
         print_json(_data(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from outbox_admin.cli.boundary import Refused
-from outbox_admin.cli.desk import Desk, actor, desk
+from outbox_admin.cli.desk import Desk, actor, desk, reading
 from outbox_admin.cli.output import json_option, print_json, print_table
 from outbox_admin.cli.passwords import ask_hash, password_file_option
 from outbox_admin.db.reads import people
@@ -56,7 +56,7 @@ def list_users(as_json: bool) -> None:
     Example:
       outbox-admin users list --json
     """
-    with desk() as at:
+    with reading() as at:
         found = people.everybody(at.db)
     if as_json:
         print_json({"users": found})

@@ -65,8 +65,8 @@ class Scratched(KeyRing):
         binding: Binding,
         *,
         purpose: str = PAYLOAD_PURPOSE,
-        salt: bytes | None = None,
-        nonce: bytes | None = None,
+        salt: bytes = b"",
+        nonce: bytes = b"",
     ) -> bytes:
         """An envelope that nobody opens."""
         sealed = super().seal(plaintext, binding, purpose=purpose, salt=salt, nonce=nonce)
