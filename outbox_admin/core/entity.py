@@ -108,6 +108,8 @@ def _fields(head: bytes) -> list[Field]:
     if b"\r" in head or b"\0" in head:
         raise MessageRefused("message", "its header holds a bare carriage return or NUL")
     fields: list[Field] = []
+    if not head:
+        return fields
     for number, line in enumerate(head.split(b"\n"), 1):
         if line.startswith((b" ", b"\t")) and fields:
             fields[-1] = Field(fields[-1].name, fields[-1].raw + line + b"\r\n")

@@ -31,10 +31,13 @@ _AS_IT_IS = frozenset({"", "7bit", "8bit", "binary"})
 
 
 def mend_fields(fields: Sequence[Field], *, line: int) -> tuple[Field, ...]:
-    """Fields beyond ASCII are encoded, lines longer than ``line`` folded."""
-    return tuple(
-        field if field.raw.isascii() and field.longest <= line else _mend_field(field) for field in fields
-    )
+    """Fields beyond ASCII are encoded; what is one line longer than ``line``, or holds one over 998, is folded."""
+    return tuple(field if _is_fit(field, line) else _mend_field(field) for field in fields)
+
+
+def _is_fit(field: Field, line: int) -> bool:
+    folded = field.raw.count(b"\r\n") > 1
+    return field.raw.isascii() and field.longest <= (body.MAX_LINE if folded else line)
 
 
 def mend_body(entity: Entity, *, top: bool = False, depth: int = 0) -> Entity:

@@ -6,11 +6,19 @@ as a whole where that folder has a subject. A missing variable is a fault, never
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateNotFound
+from jinja2 import (
+    FileSystemLoader,
+    StrictUndefined,
+    Template,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    UndefinedError,
+)
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from outbox_admin.core import mime_writer
@@ -18,6 +26,8 @@ from outbox_admin.errors import MessageRefused, OutboxError
 
 if TYPE_CHECKING:
     from outbox_admin.core.frozen import Frozen
+
+_IS_UNDEFINED = re.compile(r"'[A-Za-z_]\w*' is undefined")
 
 
 class TemplateFault(OutboxError):
@@ -64,9 +74,7 @@ class Templates:
     def _template(self, name: str) -> Template | None:
         try:
             return self._environment.get_template(name)
-        except TemplateNotFound as error:
-            if error.name != name:
-                raise TemplateFault(f"{name}: {error.name} is missing") from None
+        except TemplateNotFound:
             return None
         except Exception as error:  # noqa: BLE001 - whatever a broken file makes of the parser
             raise TemplateFault(_account(name, error)) from None
@@ -101,9 +109,18 @@ def _check(rendered: Frozen, folder: str) -> None:
 
 
 def _account(name: str, error: Exception) -> str:
-    """``account.verify/body.html line 3: UndefinedError``."""
+    """``template account.verify/body.html line 3: UndefinedError ('name' is undefined)``."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename.endswith(name)]
     line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
     where = f" line {line}" if line else ""
-    return f"template {name}{where}: {type(error).__name__}"
+    return f"template {name}{where}: {type(error).__name__}{_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    """What an exception says only where that comes from the template: other texts may quote the context."""
+    if isinstance(error, TemplateSyntaxError | TemplateNotFound):
+        return f" ({error.message})"
+    if isinstance(error, UndefinedError) and _IS_UNDEFINED.fullmatch(error.message or ""):
+        return f" ({error.message})"
+    return ""

@@ -102,14 +102,18 @@ def with_crlf(text: str) -> str:
     return re.sub("\r\n|\r|\n", "\r\n", text)
 
 
-def assert_fit_for_any_relay(content: bytes) -> None:
-    """7-bit, CRLF only, lines and encoded-words within their bounds, no blank line inside the header."""
-    assert content.isascii()
+def assert_proper_lines(content: bytes) -> None:
+    """CRLF only, at most 998 octets between, no NUL, and a CRLF at the end."""
     assert b"\0" not in content
     assert content.endswith(b"\r\n")
     assert content.count(b"\r") == content.count(b"\n") == content.count(b"\r\n")
-    lines = content.split(b"\r\n")
-    assert max(map(len, lines)) <= 998
+    assert max(map(len, content.split(b"\r\n"))) <= 998
+
+
+def assert_fit_for_any_relay(content: bytes) -> None:
+    """7-bit, CRLF only, lines and encoded-words within their bounds, no blank line inside the header."""
+    assert content.isascii()
+    assert_proper_lines(content)
     for line in head(content).split(b"\r\n")[:-1]:
         assert line.strip(b" \t"), "a line of blanks"
         assert re.match(rb"[!-9;-~]+:|[ \t]", line)
