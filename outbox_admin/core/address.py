@@ -31,7 +31,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+(?: [A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+)*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Address:
     """``local`` as given (NFC), ``domain`` lower-case A-labels."""
 
@@ -54,7 +54,7 @@ class Address:
         return f"{self.local.casefold()}@{self.domain}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Mailbox:
     """An address with its display name (may be empty). ``str()`` gives a form that :func:`parse_mailbox` reads back.
 

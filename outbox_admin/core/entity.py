@@ -21,7 +21,7 @@ _PARAMETER = re.compile(r';\s*([^\s=;]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)', re.DO
 _QUOTED_PAIR = re.compile(r"\\(.)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Field:
     """``raw`` is the whole field with its name and CRLF line ends."""
 
@@ -38,7 +38,7 @@ class Field:
         return max(map(len, self.raw.split(b"\r\n")))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Entity:
     """The fields and the body octets of a message or one of its parts."""
 
@@ -54,7 +54,7 @@ class Entity:
         return b"".join([field.raw for field in self.fields]) + b"\r\n" + self.body
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Parts:
     """A multipart body: what stands before, between and after its delimiters."""
 
@@ -82,7 +82,8 @@ def has_proper_lines(octets: bytes) -> bool:
     breaks = octets.count(b"\r\n")
     if octets.count(b"\r") != breaks or octets.count(b"\n") != breaks:
         return False
-    return not has_long_line(octets, limit=MAX_LINE + 1)  # the CR counts there
+    tail = len(octets) - octets.rfind(b"\n") - 1
+    return tail <= MAX_LINE and not has_long_line(octets, limit=MAX_LINE + 1)  # the CR counts there
 
 
 def to_crlf(octets: bytes) -> bytes:

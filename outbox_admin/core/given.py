@@ -29,7 +29,7 @@ _HIDDEN = frozenset({"bcc", "resent-bcc"})
 _ONCE = ("from", "sender", "subject", "date", "message-id")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Given:
     """``content`` is final. ``recipients`` come from To, Cc and Bcc, before Bcc was taken out."""
 

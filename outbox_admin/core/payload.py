@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 import json
+import math
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,7 @@ def _fields(document: object) -> dict[str, Any]:
         fields[name] = reader(value)
     if "mime" not in fields and ("to" not in fields or not ("subject" in fields or "template" in fields)):
         raise _Shape
-    if ("template" in fields) != ("context" in fields):
+    if ("template" in fields) != ("context" in fields) or ("mime" in fields and "template" in fields):
         raise _Shape
     return fields
 
@@ -166,8 +167,18 @@ def _no_constant(_: str) -> None:
     raise _Shape
 
 
+def _finite(text: str) -> float:
+    """``1e999`` is JSON, and no number that Python could write again."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise _Shape
+    return number
+
+
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-_DECODE = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_no_constant).decode
+_DECODE = json.JSONDecoder(
+    object_pairs_hook=_without_doubles, parse_constant=_no_constant, parse_float=_finite
+).decode
 
 #: JSON key -> field of Frozen, for what is written as it is
 _PLAIN = {

@@ -275,6 +275,14 @@ def test_a_parsed_message_is_taken_as_it_was_written() -> None:
         assert leaves(frozen.mime) == leaves(octets_of(name))
 
 
+@pytest.mark.parametrize("length", [998, 999])
+def test_the_last_line_of_a_part_has_998_octets_too(length: int) -> None:
+    head = b"From: a@example.com\r\nTo: b@example.com\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+    content = arrived(head + b"--b\r\n\r\n" + b"x" * length + b"\r\n--b--\r\n").content
+    mail.assert_proper_lines(content)
+    assert (b"x" * length in content) == (length == 998)
+
+
 def test_the_size_is_bounded() -> None:
     with pytest.raises(MessageRefused, match="larger"):
         mail.frozen(Message.from_mime(octets_of("attachments.eml")), max_size=1000)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outbox_admin.core.address import Mailbox
 from outbox_admin.core.frozen import Frozen
 from outbox_admin.core.message import Attachment, Message, TemplatedMessage
 from outbox_admin.errors import PayloadUnreadable, Unreadable
@@ -121,6 +122,8 @@ def test_what_a_hand_made_payload_leaves_out_is_filled_in_and_nothing_else() -> 
         b'{"v":1,"to":"a@b.example","subject":"Hi","context":{}}',
         b'{"v":1,"to":"a@b.example","template":"t","context":{"a":NaN}}',
         b'{"v":1,"to":"a@b.example","template":"t","context":{"a":-Infinity}}',
+        b'{"v":1,"to":"a@b.example","template":"t","context":{"a":1e999}}',
+        b'{"v":1,"mime":"","template":"t","context":{}}',
         b'{"v":1,"to":"a@b.example","template":"t","context":{"a":' + b"9" * 5000 + b"}}",
         b'{"v":1,"to":"a@b.example","template":"t","context":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
         b"[" * 100_000,
@@ -152,7 +155,8 @@ def test_nothing_of_a_message_shows_in_repr() -> None:
         mail.message(subject="canary", text="canary", attachments=[Attachment("canary", b"canary")])
     )
     composed = mail.composed(mail.message(subject="canary"))
-    for value in (frozen, composed, mail.message(subject="canary"), frozen.attachments):
+    mailbox = Mailbox.of("jane@example.com", "canary")
+    for value in (frozen, composed, mail.message(subject="canary"), frozen.attachments, mailbox):
         assert "canary" not in repr(value)
         assert "jane" not in repr(value)
 
