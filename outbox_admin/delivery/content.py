@@ -34,7 +34,9 @@ def hand_over(exchange: Exchange, content: bytes, *, final_timeout: float) -> Re
     A block must leave within the reply time limit, so a relay that stops reading is noticed.
     """
     if exchange.wire.has_unread:
-        raise Ended(Break(Phase.CONTENT, Kind.PROTOCOL, "the relay sent more than one reply to DATA"))
+        raise _ended(
+            exchange, Break(Phase.CONTENT, Kind.PROTOCOL, "the relay sent more than one reply to DATA")
+        )
     octets = memoryview(stuffed(content))
     rest = max(len(octets) - 1, 0) // _BLOCK * _BLOCK
     for start in range(0, rest, _BLOCK):
@@ -50,8 +52,12 @@ def _write(exchange: Exchange, block: bytes | memoryview, *, begun: bool) -> Non
     try:
         exchange.wire.write(block, exchange.deadline.within(exchange.reply_timeout))
     except WireFault as fault:
-        # A relay that refuses in mid-content says so and closes: its words tell more than the broken write.
-        words = exchange.wire.arrived()
-        if words is not None and words.code >= 400:
-            raise Ended(reply_of(Phase.DOT if begun else Phase.CONTENT, words)) from None
-        raise Ended(Break(Phase.CONTENT, fault.kind, fault.raw, begun=begun)) from None
+        raise _ended(exchange, Break(Phase.CONTENT, fault.kind, fault.raw, begun=begun)) from None
+
+
+def _ended(exchange: Exchange, event: Break) -> Ended:
+    """A relay that refuses in mid-content says so and closes: its words tell more than the broken write."""
+    words = exchange.wire.arrived()
+    if words is not None and words.code >= 400:
+        return Ended(reply_of(Phase.DOT if event.begun else Phase.CONTENT, words))
+    return Ended(event)

@@ -1,7 +1,7 @@
 """The envelope of one message as command lines. The last gate before the wire: what could break a line is refused.
 
 Addresses were checked and brought into their envelope form long before (core/address); a ``ValueError`` from here means
-that something by-passed that, and nothing has been sent.
+that something bypassed that, and nothing has been sent.
 """
 
 from __future__ import annotations

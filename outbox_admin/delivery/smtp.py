@@ -43,6 +43,7 @@ class _Link:
     offer: Offer
     last_used: float
     uses: int = 0
+    tried: bool = False  #: a message was begun, or refused
     unfinished: bool = False  #: a refused transaction lies open; RSET comes before the next
 
     @property
@@ -160,32 +161,28 @@ class SmtpSession:
     def _begin(self, envelope: Envelope, deadline: Deadline) -> _Link:
         """MAIL. On a connection used before, whose end may only show now, once more over a fresh one."""
         link = self._reusable()
-        if link is not None:
-            try:
-                return self._mail(link, envelope, deadline)
-            except Ended as end:
-                if not self._is_stale(end.event):
-                    raise
-                self._retire(link)
+        if link is None:
+            return self._mail(self._connect(deadline), envelope, deadline)
+        fresh = not link.tried and self._clock() - link.last_used < self.route.reply_timeout
+        try:
+            return self._mail(link, envelope, deadline)
+        except Ended as end:
+            if fresh or deadline.has_passed or not _is_stale(end.event):
+                raise
+        self._retire(link)
         return self._mail(self._connect(deadline), envelope, deadline)
 
     def _mail(self, link: _Link, envelope: Envelope, deadline: Deadline) -> _Link:
         obstacle = envelope.obstacle(link.offer)
         if obstacle is not None:
             raise Ended(Break(Phase.MAIL, *obstacle))
-        link.exchange.deadline = deadline
+        link.exchange.deadline, link.tried = deadline, True
         if link.unfinished and link.exchange.ask(Phase.MAIL, b"RSET").code not in _GO_ON:
             raise Ended(Break(Phase.MAIL, Kind.PROTOCOL, "RSET was refused"))
         link.unfinished = True
         expect(link.exchange.ask(Phase.MAIL, envelope.commands(link.offer)[0]), *_GO_ON)
         link.uses += 1
         return link
-
-    def _is_stale(self, event: Reply | Break) -> bool:
-        """Whether the first command failed for the connection's sake; asked only of connections used before."""
-        if isinstance(event, Reply):
-            return event.code == 421
-        return event.kind not in _OURS
 
     def _settle(self, event: Reply | Break) -> None:
         link = self._link
@@ -194,8 +191,8 @@ class SmtpSession:
         link.last_used = self._clock()
         if isinstance(event, Reply):
             link.unfinished = event.code >= 400
-            if link.wire.failed or event.code in (421, 503):
-                self.close()
+            if link.wire.failed or event.phase is Phase.CONTENT or event.code in (421, 503):
+                self.close()  # also in mid-content: the relay would read our next command as text
         elif event.kind not in _OURS:
             self.close()
 
@@ -238,3 +235,10 @@ class SmtpSession:
             raise
         self._link = _Link(exchange, offer, self._clock())
         return self._link
+
+
+def _is_stale(event: Reply | Break) -> bool:
+    """Whether the first command failed for the connection's sake; asked only of connections used before."""
+    if isinstance(event, Reply):
+        return event.code == 421
+    return event.kind not in _OURS

@@ -93,6 +93,7 @@ class Wire:
         try:
             self._sock.settimeout(deadline.left())
             plain = self._sock
+            plain.getpeername()  # already torn down? Found by wrap_socket, that would leave its descriptor open
             self._sock = context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
             self._sock.do_handshake()
         except OSError as error:

@@ -84,7 +84,17 @@ def trickle(octets: bytes, *, every: float) -> Action:
 
 
 def silence() -> Action:
-    """Says nothing and reads nothing from here on."""
+    """Says nothing from here on, until the client closes."""
+
+    async def act(talk: Conversation) -> None:
+        while True:
+            await talk.receive()
+
+    return act
+
+
+def deaf() -> Action:
+    """Reads nothing from here on, and says nothing."""
 
     async def act(talk: Conversation) -> None:
         await asyncio.Event().wait()
@@ -268,10 +278,11 @@ class Conversation:
         await self.writer.drain()
 
     def announce(self, code: bytes) -> None:
-        """Noted before it is sent: whoever has the reply may look at once."""
+        """Noted before it is sent: whoever has the reply may look at once. The first after the dot is the verdict."""
         self.code = code
         if self._judged is not None:
             self._judged.accepted = code.startswith(b"2")
+            self._judged = None
 
     async def play(self, step: str, ordinary: str | Action) -> None:
         """The script's action for this step, else the ordinary one."""
@@ -299,11 +310,11 @@ class Conversation:
 
     async def line(self) -> bytes:
         while b"\n" not in self._unread:
-            await self._receive()
+            await self.receive()
         line, _, self._unread = self._unread.partition(b"\n")
         return line.removesuffix(b"\r")
 
-    async def _receive(self) -> None:
+    async def receive(self) -> None:
         octets = await self.reader.read(65536)
         if not octets:
             raise _Over
@@ -383,7 +394,7 @@ class Conversation:
         searched = 0
         while not (ends := [(at, end) for end in self.relay.ends if (at := held.find(end, searched)) >= 0]):
             searched, self._unread = max(0, len(held) - 4), b""
-            await self._receive()
+            await self.receive()
             held += self._unread
         at, end = min(ends)
         self._unread = bytes(held[at + len(end) :])
