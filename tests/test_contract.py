@@ -11,8 +11,13 @@ import pytest
 
 pytest.register_assert_rewrite("tests.contract")
 
+from tests.contract.fixtures import *  # noqa: E402, F403
+from tests.contract.keeping import *  # noqa: E402, F403
+from tests.contract.processes import *  # noqa: E402, F403
 from tests.contract.producing import *  # noqa: E402, F403
 from tests.contract.promises import PROVEN  # noqa: E402
+from tests.contract.rules import *  # noqa: E402, F403
+from tests.contract.sealing import *  # noqa: E402, F403
 from tests.contract.sending import *  # noqa: E402, F403
 from tests.support import readme  # noqa: E402
 

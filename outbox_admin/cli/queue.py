@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from uuid import UUID
 
 import click
@@ -108,7 +109,8 @@ def facts(row: MessageRow, reveal: bool) -> dict[str, object]:
     """A message as JSON. The cause is the restricted one: no text of any relay."""
     names = [name for shape in type(row).__mro__ for name in getattr(shape, "__slots__", ())]
     found = {name: getattr(row, name) for name in sorted(names) if name != "recipient_key"}
-    return found | {"recipient": _address(row, reveal), "cause": _words(row.cause)}
+    cause = None if row.cause is None else {"words": catalogue.words(row.cause), **asdict(row.cause)}
+    return found | {"recipient": _address(row, reveal), "cause": cause}
 
 
 def _print_rows(rows: tuple[MessageRow, ...], reveal: bool) -> None:

@@ -23,11 +23,13 @@ from outbox_admin.config import Settings
 from outbox_admin.core.message import AnyMessage, Message
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.db.schema import email_attempt, email_outbox
+from outbox_admin.db.store import operator
 from outbox_admin.delivery.worker import Drained, Worker
 from outbox_admin.demo.relay import Catcher
 from outbox_admin.producer import Outbox
 from tests.support.clock import FakeClock
 from tests.support.ports import HOST, free_port
+from tests.support.relay import Relay
 
 SENDER = "Shop <no-reply@shop.example>"
 JANE = "jane@customer.example"
@@ -38,15 +40,16 @@ class Bench:
     """``settings`` are given as ``rules="plain", smtp_timeout="1s"``; the relay's place comes by itself."""
 
     def __init__(
-        self, engine: sa.Engine, folder: Path, *, relay: Catcher | None = None, **settings: str
+        self, engine: sa.Engine, folder: Path, *, relay: Catcher | Relay | None = None, **settings: str
     ) -> None:
         self.engine = engine
         self.folder = folder
         self.clock = FakeClock()
         self.roll = 0.0
         self.key_ring = folder / "keyring.json"
-        self.ring = KeyRing.generate()
-        self.ring.write(self.key_ring)
+        if not self.key_ring.exists():
+            KeyRing.generate().write(self.key_ring)
+        self.ring = KeyRing.load(self.key_ring)
         self.outbox = Outbox(keys=self.ring, sender=SENDER, clock=self.clock.now)
         self._own = settings
         self.relay_port = relay.port if relay else None
@@ -108,6 +111,11 @@ class Bench:
 
     def states(self) -> list[str]:
         return [row.state for row in self.rows()]
+
+    def finish(self, row_id: UUID) -> None:
+        """Out of the way of what the test does next."""
+        with self.engine.begin() as db:
+            operator.cancel(db, row_id, now=self.clock.now())
 
     def tries(self, row_id: UUID) -> list[Any]:
         """The history of one message, the first try first."""

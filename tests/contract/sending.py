@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -22,17 +21,6 @@ from tests.contract.bench import JANE, Bench, outbox_admin, until
 from tests.contract.promises import proves
 
 FINAL = "('sent', 'rejected', 'expired', 'cancelled', 'superseded')"
-
-
-@pytest.fixture
-def relay() -> Any:
-    with Catcher() as running:
-        yield running
-
-
-@pytest.fixture
-def bench(engine: sa.Engine, tmp_path: Path, relay: Catcher) -> Bench:
-    return Bench(engine, tmp_path, relay=relay)
 
 
 def recipients(relay: Catcher) -> list[str]:
