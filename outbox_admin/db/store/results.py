@@ -125,8 +125,14 @@ def _list(results: Sequence[Result], now: datetime) -> sa.CTE:
     """A typed literal for each value: a column of nothing but NULL would be text to PostgreSQL."""
     columns = [sa.column(name, kind) for name, kind in _NEW.items()]
     values = [_new(result, now) for result in results]
-    rows = [tuple(sa.literal(value[name], kind) for name, kind in _NEW.items()) for value in values]
+    rows = [tuple(_typed(value[name], kind) for name, kind in _NEW.items()) for value in values]
     return sa.values(*columns, name="new").data(rows).cte("new")
+
+
+def _typed(value: Any, kind: Any) -> sa.ColumnElement[Any]:
+    """The driver casts every parameter but binary ones by itself."""
+    literal = sa.literal(value, kind)
+    return sa.cast(literal, kind) if isinstance(kind, sa.LargeBinary) else literal
 
 
 def _change(results: Sequence[Result], now: datetime) -> Any:
