@@ -6,7 +6,7 @@ as quoted-printable or base64, whichever is shorter.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import re
 import string
 
@@ -19,8 +19,7 @@ BOUNDARY_MARK = "=_"
 
 _BREAK = re.compile(r"\r\n?")
 _PLAIN = (string.ascii_letters + string.digits + string.punctuation + " \t\n").encode()
-_ODD = re.compile(r"[^\t\r\n -<>-~]")
-_ESCAPES = {chr(octet): f"={octet:02X}" for octet in range(256)}
+_KEPT = _PLAIN + b"\r"
 _COLUMNS = 76
 _DELIMITER = f"--{BOUNDARY_MARK}".encode()
 
@@ -44,26 +43,30 @@ def quoted_printable(data: bytes) -> bytes:
 
     (``binascii.b2a_qp`` passes 76 columns where a line ends in a blank, and tears characters.)
     """
-    text = _ODD.sub(_escape, data.decode("latin-1")).replace("From ", "=46rom ")
-    text = text.replace(" \r\n", "=20\r\n").replace("\t\r\n", "=09\r\n")
-    if text.endswith((" ", "\t")):
-        text = text[:-1] + _ESCAPES[text[-1]]
-    lines = [line if len(line) <= _COLUMNS else _softly(line) for line in text.split("\r\n")]
-    return "\r\n".join(lines).encode("ascii")
+    data = data.replace(b"=", b"=3D")
+    for octet in set(data.translate(None, _KEPT)):  # few of the 256: faster than looking at every octet
+        data = data.replace(bytes((octet,)), b"=%02X" % octet)
+    data = data.replace(b"From ", b"=46rom ").replace(b" \r\n", b"=20\r\n").replace(b"\t\r\n", b"=09\r\n")
+    if data.endswith((b" ", b"\t")):
+        data = data[:-1] + b"=%02X" % data[-1]
+    if len(data) > _COLUMNS:
+        lines = [line if len(line) <= _COLUMNS else _softly(line) for line in data.split(b"\r\n")]
+        data = b"\r\n".join(lines)
+    return data
 
 
-def _escape(match: re.Match[str]) -> str:
-    return _ESCAPES[match[0]]
-
-
-def _softly(line: str) -> str:
+def _softly(line: bytes) -> bytes:
     """Over several lines, whole characters in each; the last column is for the soft break."""
-    return "=\r\n".join(cut_escaped(line, escape="=", first=_COLUMNS - 1, rest=_COLUMNS - 1))
+    pieces = cut_escaped(line.decode("ascii"), escape="=", first=_COLUMNS - 1, rest=_COLUMNS - 1)
+    return "=\r\n".join(pieces).encode("ascii")
 
 
 def base64_lines(data: bytes) -> bytes:
     """Lines of 76, each ended by CRLF."""
-    return base64.encodebytes(data).replace(b"\n", b"\r\n")
+    encoded = binascii.b2a_base64(data, newline=False)
+    lines = [encoded[start : start + _COLUMNS] for start in range(0, len(encoded), _COLUMNS)]
+    lines.append(b"")
+    return b"\r\n".join(lines)
 
 
 def _stays_as_it_is(data: bytes) -> bool:
