@@ -6,6 +6,8 @@ relay may hold all of it. Until then nothing can have been delivered.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
 from outbox_admin.delivery.exchange import Ended, Exchange, reply_of
@@ -21,31 +23,49 @@ def check_content(content: bytes) -> None:
         raise ValueError("the content has a line end that is not CRLF")
 
 
-def stuffed(content: bytes) -> bytes:
+def stuffed(lines: bytes) -> bytes:
     """Lines that begin with a dot get a second one (RFC 5321 4.5.2). The same object where there are none."""
-    if b"\r\n." in content:
-        content = content.replace(b"\r\n.", b"\r\n..")
-    return b"." + content if content.startswith(b".") else content
+    if b"\r\n." in lines:
+        lines = lines.replace(b"\r\n.", b"\r\n..")
+    return b"." + lines if lines.startswith(b".") else lines
 
 
 def hand_over(exchange: Exchange, content: bytes, *, final_timeout: float) -> Reply:
     """The reply to the final dot, whatever its code. ``final_timeout`` in seconds. Raises :class:`Ended`.
 
-    A block must leave within the reply time limit, so a relay that stops reading is noticed.
+    A block must leave within the reply time limit, so a relay that stops reading is noticed. Large content is never
+    copied as a whole.
     """
     if exchange.wire.has_unread:
         raise _ended(
             exchange, Break(Phase.CONTENT, Kind.PROTOCOL, "the relay sent more than one reply to DATA")
         )
-    octets = memoryview(stuffed(content))
-    rest = max(len(octets) - 1, 0) // _BLOCK * _BLOCK
-    for start in range(0, rest, _BLOCK):
-        _write(exchange, octets[start : start + _BLOCK], begun=False)
+    dotted, octets, cuts = (
+        content.startswith(b".") or b"\r\n." in content,
+        memoryview(content),
+        _cuts(content),
+    )
+    for start, end in pairwise(cuts):
+        block = octets[start:end]
+        _write(exchange, stuffed(bytes(block)) if dotted else block, begun=False)
+    last = stuffed(bytes(octets[cuts[-1] :]))
     ending = b".\r\n" if not content or content.endswith(b"\r\n") else b"\r\n.\r\n"
     if exchange.deadline.has_passed:
         raise Ended(Break(Phase.CONTENT, Kind.TIMEOUT, f"not written within {exchange.deadline.limit:g} s"))
-    _write(exchange, bytes(octets[rest:]) + ending, begun=True)
+    _write(exchange, last + ending, begun=True)
     return exchange.hear(Phase.DOT, exchange.deadline.within(final_timeout), begun=True)
+
+
+def _cuts(content: bytes) -> list[int]:
+    """Where blocks begin: always at the beginning of a line, so that each can be stuffed by itself."""
+    cuts = [0]
+    while len(content) - cuts[-1] > _BLOCK:
+        within = cuts[-1] + _BLOCK
+        cut = content.rfind(b"\n", cuts[-1], within) + 1 or content.find(b"\n", within) + 1
+        if cut in (0, len(content)):
+            break
+        cuts.append(cut)
+    return cuts
 
 
 def _write(exchange: Exchange, block: bytes | memoryview, *, begun: bool) -> None:

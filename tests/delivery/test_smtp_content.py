@@ -72,6 +72,23 @@ def test_content_without_such_lines_is_not_copied() -> None:
     assert stuffed(content) is content
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b".\r\n" * 60_000,
+        b"." * 200_000 + b"\r\n",
+        b"x" * 200_000 + b"\r\n.\r\n",
+        (b"." * 999 + b"\r\n") * 300 + b".",
+        b"x" * 65_536,
+        b"x" * 65_534 + b"\r\n" + b".",
+    ],
+)
+def test_oc_17_dots_are_kept_wherever_blocks_are_cut(content: bytes) -> None:
+    with Relay() as relay, session_to(relay) as session:
+        assert outcome_of(deliver(session, content)) is Accepted
+    assert relay.messages[0].content == content.removesuffix(b"\r\n") + b"\r\n"
+
+
 def test_a_large_message_arrives_whole() -> None:
     with Relay() as relay, session_to(relay) as session:
         assert outcome_of(deliver(session, LARGE)) is Accepted

@@ -364,7 +364,10 @@ def test_a_probe_connects_and_risks_no_message() -> None:
     with Relay() as relay, session_to(relay) as session:
         assert session.probe() is None
         assert session.connected
-    assert relay.verbs == ["EHLO", "NOOP"]
+        assert relay.verbs == ["EHLO", "NOOP"]
+        assert outcome_of(deliver(session)) is Accepted
+        assert session.probe() is None
+    assert relay.verbs == ["EHLO", "NOOP", "MAIL", "RCPT", "DATA", "EHLO", "NOOP"]
 
 
 @pytest.mark.parametrize(
