@@ -8,6 +8,7 @@ from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
 from outbox_admin.core.lifecycle import Accepted, Deferred, Rejected, Unknown
 from outbox_admin.delivery.content import check_content, stuffed
+from tests.support.clock import FakeClock
 from tests.support.relay import Action, EndOfData, Relay, close, deaf, raw, reset, then, wait
 from tests.support.sessions import QUICK, deliver, outcome_of, session_to
 
@@ -137,6 +138,19 @@ def test_a_reply_too_many_before_the_content_stops_it() -> None:
         Deferred,
     )
     assert b"Hello Jane" not in relay.connections[0].octets
+
+
+def test_the_hand_over_of_a_large_message_may_take_longer(clock: FakeClock) -> None:
+    """One second more for each 256 KiB: 17 MiB have 248 s instead of 180."""
+
+    async def two_hundred_seconds(talk: object) -> None:
+        clock.advance(seconds=200)
+
+    script = {"DATA": then(two_hundred_seconds, "354 go")}
+    limits = {"handover_limit": 180, "reply_timeout": 1000}
+    with Relay(script) as relay, session_to(relay, clock=clock.monotonic, **limits) as session:
+        assert outcome_of(deliver(session, LARGE)) is Accepted
+        assert deliver(session).phase in (Phase.DATA, Phase.CONTENT)
 
 
 def test_the_final_dot_has_a_limit_of_its_own() -> None:
