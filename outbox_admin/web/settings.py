@@ -31,7 +31,7 @@ class WebSettings:
     embedded_worker: bool = False
     simulating: bool = False
     insecure_http: bool = False
-    notice: str = ""
+    notice: str | None = None
     version: str = ""
 
     def __post_init__(self) -> None:

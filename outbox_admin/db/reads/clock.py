@@ -5,21 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+
+from outbox_admin.db.reads.rows import Database, dialect_of
 
 _SQLITE = sa.text("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")
 _SERVER = sa.text("SELECT clock_timestamp()")
 
 
-def now(db: Session | sa.Connection) -> datetime:
+def now(db: Database) -> datetime:
     """Aware UTC. PostgreSQL's server clock; SQLite takes the host's."""
-    if _dialect(db) == "sqlite":
+    if dialect_of(db) == "sqlite":
         text: str = db.execute(_SQLITE).scalar_one()
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
     moment: datetime = db.execute(_SERVER).scalar_one()
     return moment.astimezone(UTC)
-
-
-def _dialect(db: Session | sa.Connection) -> str:
-    connection = db.connection() if isinstance(db, Session) else db
-    return connection.dialect.name

@@ -6,13 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 
 from outbox_admin.core.health import Count
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads.health import capped
+from outbox_admin.db.reads.messages import Position
 from outbox_admin.db.reads.rows import Database, MessageRow, columns, fetch, is_dead, state_in
 from outbox_admin.db.schema import email_outbox as outbox
 
@@ -82,7 +82,7 @@ def page(
     wanted: DeadFilter,
     *,
     size: int,
-    at: tuple[datetime, UUID] | None = None,
+    at: Position | None = None,
     backwards: bool = False,
 ) -> DeadPage:
     """The latest failure first."""
@@ -91,9 +91,9 @@ def page(
     order = (finished.asc(), key.asc()) if backwards else (finished.desc(), key.desc())
     query = query.order_by(*order)
     if at is not None:
-        when, row_id = at
-        beyond = (finished > when, key > row_id) if backwards else (finished < when, key < row_id)
-        query = query.where(sa.or_(beyond[0], sa.and_(finished == when, beyond[1])))
+        further = finished > at.value if backwards else finished < at.value
+        beyond = key > at.id if backwards else key < at.id
+        query = query.where(sa.or_(further, sa.and_(finished == at.value, beyond)))
     found = fetch(db, query.limit(size + 1))
     more, rows = len(found) > size, found[:size]
     if backwards:

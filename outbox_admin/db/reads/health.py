@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
 
 from outbox_admin.core.catalogue import restore
 from outbox_admin.core.health import (
@@ -26,6 +25,7 @@ from outbox_admin.core.health import (
     worst,
 )
 from outbox_admin.core.lifecycle import DEAD, LIVE, State
+from outbox_admin.db.reads.rows import Database
 from outbox_admin.db.schema import email_outbox as outbox
 from outbox_admin.db.schema import outbox_key, outbox_route, outbox_worker
 
@@ -37,8 +37,6 @@ STUCK_AFTER = timedelta(seconds=200)
 FORGOTTEN_AFTER = timedelta(days=1)
 GRACE = timedelta(hours=72)
 PRIORITIES = (0, 1, 2)
-
-Database = Session | sa.Connection
 
 
 @dataclass(frozen=True, slots=True)

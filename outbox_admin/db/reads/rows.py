@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session
 
 from outbox_admin.core.catalogue import restore
 from outbox_admin.core.cause import Cause
 from outbox_admin.core.lifecycle import DEAD, State
 from outbox_admin.db.schema import email_outbox as outbox
 
-Database = Session | sa.Connection
+#: Whatever carries the caller's transaction. No read ends it.
+Database: TypeAlias = sa.Connection | Session | scoped_session[Session]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class MessageRow:
     has_payload: bool
     maybe_delivered: bool
     key_id: str | None
+    route: str | None
     cause: Cause | None
 
     @property
@@ -75,7 +77,6 @@ class MessageDetail(MessageRow):
     on_unknown: str
     payload_size: int
     provider_id: str | None
-    route: str | None
     correlation_id: str | None
     supersede_key: str | None
 
@@ -122,3 +123,9 @@ def state_in(states: Sequence[State] | frozenset[State]) -> sa.ColumnElement[boo
 
 def is_dead() -> sa.ColumnElement[bool]:
     return state_in(DEAD)
+
+
+def dialect_of(db: Database) -> str:
+    """``sqlite`` or ``postgresql``."""
+    connection = db if isinstance(db, sa.Connection) else db.connection()
+    return connection.dialect.name

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from outbox_admin.core.catalogue import restore
 from outbox_admin.core.cause import Cause
-from outbox_admin.db.reads.rows import Database
+from outbox_admin.db.reads.rows import Database, dialect_of
 from outbox_admin.db.schema import email_attempt, outbox_minute
 
 #: Causes are counted over the newest so many tries.
@@ -91,14 +91,9 @@ def _sums(db: Database, *, since: datetime, hourly: bool) -> sa.Select[Any]:
     minute = outbox_minute.c.minute
     start: sa.ColumnElement[Any] = minute
     if hourly:
-        sqlite = (
-            db.get_bind().dialect.name == "sqlite"
-            if not isinstance(db, sa.Connection)
-            else (db.dialect.name == "sqlite")
-        )
         start = (
             sa.func.strftime("%Y-%m-%d %H:00:00", minute)
-            if sqlite
+            if dialect_of(db) == "sqlite"
             else sa.func.date_trunc("hour", minute, "UTC")
         )
     return (

@@ -6,11 +6,9 @@ from datetime import datetime
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
 
 from outbox_admin.db.schema import console_session
-
-Database = Session | sa.Connection
+from outbox_admin.db.store.rows import Database
 
 
 def open_session(

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Session
 
 from outbox_admin.db.schema import console_throttle as throttle
-
-Database = Session | sa.Connection
+from outbox_admin.db.store.rows import Database, upsert
 
 WINDOW = timedelta(hours=1)
 
@@ -31,12 +28,13 @@ class Limit:
         """After so many failures."""
         if failures < self.free:
             return None
-        return min(self.first * 2 ** min(failures - self.free, 20), self.longest)
+        doubled: timedelta = self.first * (1 << min(failures - self.free, 20))
+        return min(doubled, self.longest)
 
 
 def charge(db: Database, *, subject: str, limit: Limit, now: datetime) -> bool:
     """Counts one try. False: the subject has to wait, and the try was not counted."""
-    insert = _insert(db).values(subject=subject, failures=1, since=now)
+    insert = upsert(db, throttle).values(subject=subject, failures=1, since=now)
     old = throttle.c.since <= now - WINDOW
     counted = insert.on_conflict_do_update(
         index_elements=[throttle.c.subject],
@@ -77,10 +75,3 @@ def blocked_until(db: Database, *, subject: str, now: datetime) -> datetime | No
     )
     found: datetime | None = db.execute(query).scalar()
     return found
-
-
-def _insert(db: Database) -> sqlite.Insert | postgresql.Insert:
-    connection = db.connection() if isinstance(db, Session) else db
-    if connection.dialect.name == "sqlite":
-        return sqlite.insert(throttle)
-    return postgresql.insert(throttle)

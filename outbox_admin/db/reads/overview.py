@@ -1,0 +1,48 @@
+"""The counts on the overview's tiles. Each stops at the cap and uses a partial index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from outbox_admin.core.health import Count
+from outbox_admin.core.lifecycle import State
+from outbox_admin.db.reads.health import capped
+from outbox_admin.db.reads.rows import Database, state_in
+from outbox_admin.db.schema import email_outbox as outbox
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """``later``: pending, not held, due in the future. ``stale``: still sending after its lease ended."""
+
+    due: Count
+    later: Count
+    held: Count
+    sending: Count
+    stale: Count
+    failed: Count
+    uncertain: Count
+    rejected: Count
+    rejected_last_hour: Count
+
+
+def tiles(db: Database, *, now: datetime) -> Tiles:
+    pending, sending = state_in((State.PENDING,)), state_in((State.SENDING,))
+    rejected, free = state_in((State.REJECTED,)), outbox.c.held.is_(None)
+    return Tiles(
+        due=capped(db, pending, free, outbox.c.due_at <= now),
+        later=capped(db, pending, free, outbox.c.due_at > now),
+        held=capped(db, pending, outbox.c.held.is_not(None)),
+        sending=capped(db, sending),
+        stale=capped(db, sending, outbox.c.lease_until <= now),
+        failed=capped(db, state_in((State.FAILED,))),
+        uncertain=capped(db, state_in((State.UNCERTAIN,))),
+        rejected=capped(db, rejected),
+        rejected_last_hour=capped(db, rejected, outbox.c.finished_at >= now - timedelta(hours=1)),
+    )
+
+
+def dead_letters(db: Database) -> Count:
+    """What still asks for a decision: failed and uncertain."""
+    return capped(db, state_in((State.FAILED, State.UNCERTAIN)))

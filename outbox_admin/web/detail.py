@@ -1,0 +1,163 @@
+"""The values of one message's page. Recipients are masked unless they were asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from flask import url_for
+
+from outbox_admin.core.lifecycle import LIVE, State
+from outbox_admin.core.words import span
+from outbox_admin.db.reads import message as reads
+from outbox_admin.db.reads.rows import MessageDetail
+from outbox_admin.web.present import (
+    Badge,
+    CauseView,
+    Moment,
+    attempts,
+    badge,
+    cause_view,
+    held_words,
+    mask,
+    maybe,
+    moment,
+    no_retry,
+    payload,
+)
+from outbox_admin.web.timeline import Event, timeline
+from outbox_admin.web.visit import Role, Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    part: int
+    url: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What the page shows. ``provider_id`` is None for those who may not see it."""
+
+    id: str
+    badge: Badge
+    recipient: str
+    revealed: bool
+    template: str
+    key: str
+    attempts: str
+    retries: int
+    created: Moment
+    due: Moment | None
+    finished: Moment | None
+    finished_word: str
+    expires: Moment | None
+    lease: str
+    route: str
+    provider_id: str | None
+    message_id: str
+    priority: str
+    key_id: str
+    key_note: str
+    payload: str
+    size: str
+    held: str
+    doubtful: bool
+    cause: CauseView | None
+    no_retry: str
+    retry_plain: bool
+    cancellable: bool
+    live: bool
+    events: tuple[Event, ...]
+    siblings: tuple[Sibling, ...]
+    correlation_id: str
+    supersede_key: str
+
+
+def detail(asking: Visit, message: MessageDetail, *, revealed: bool = False) -> Detail:
+    now, privileged = asking.now, asking.may(Role.OPERATOR)
+    done_word, done = _finished(message)
+    return Detail(
+        id=str(message.id),
+        badge=badge(message, now=now),
+        recipient=message.recipient if revealed else mask(message.recipient),
+        revealed=revealed,
+        template=message.template_key,
+        key=message.idempotency_key,
+        attempts=attempts(message),
+        retries=message.retries,
+        created=moment(message.created_at, now=now),
+        due=maybe(message.due_at if message.state is State.PENDING else None, now=now),
+        finished=maybe(done, now=now),
+        finished_word=done_word,
+        expires=maybe(message.expires_at, now=now),
+        lease=_lease(message, now=now),
+        route=message.route or "",
+        provider_id=message.provider_id if privileged else None,
+        message_id=message.message_id or "",
+        priority={0: "urgent", 1: "normal", 2: "bulk"}.get(message.priority, str(message.priority)),
+        key_id=message.key_id or "",
+        key_note=_key_note(asking, message),
+        payload=payload(message, now=now, keep=asking.console.settings.keep_payload),
+        size=_size(message),
+        held=held_words(message.held),
+        doubtful=message.doubtful,
+        cause=cause_view(message.cause, privileged=privileged),
+        no_retry=no_retry(message),
+        retry_plain=message.retryable and not message.doubtful,
+        cancellable=message.state in (State.PENDING, State.FAILED),
+        live=message.state in LIVE,
+        events=timeline(asking, message, privileged=privileged),
+        siblings=_siblings(asking, message),
+        correlation_id=message.correlation_id or "",
+        supersede_key=message.supersede_key or "",
+    )
+
+
+_FINISHED_WORDS = {
+    State.SENT: "Sent",
+    State.FAILED: "Failed",
+    State.REJECTED: "Refused",
+    State.UNCERTAIN: "In doubt since",
+    State.EXPIRED: "Expired",
+    State.CANCELLED: "Cancelled",
+    State.SUPERSEDED: "Superseded",
+}
+
+
+def _finished(message: MessageDetail) -> tuple[str, datetime | None]:
+    return _FINISHED_WORDS.get(message.state, ""), message.sent_at or message.finished_at
+
+
+def _lease(message: MessageDetail, *, now: datetime) -> str:
+    if message.state is not State.SENDING or message.lease_until is None:
+        return ""
+    left = (message.lease_until - now).total_seconds()
+    end = f"for another {span(left)}" if left > 0 else f"which ended {span(-left)} ago; it is taken back"
+    return f"held by {message.claimed_by or 'a worker'} {end}"
+
+
+def _size(message: MessageDetail) -> str:
+    if not message.has_payload or not message.payload_size:
+        return ""
+    return f"{message.payload_size / 1024:,.1f} KiB sealed"
+
+
+def _key_note(asking: Visit, message: MessageDetail) -> str:
+    standing = reads.key_standing(asking.db, message.key_id)
+    if standing is None:
+        return ""
+    if standing.lost:
+        return "declared lost"
+    if standing.missing_since is None:
+        return ""
+    left = standing.missing_since + asking.console.settings.unknown_key_grace - asking.now
+    return f"no worker holds it; in {span(left.total_seconds())} the message is rejected"
+
+
+def _siblings(asking: Visit, message: MessageDetail) -> tuple[Sibling, ...]:
+    return tuple(
+        Sibling(part, url_for("outbox.message.show", row_id=row_id), state)
+        for part, row_id, state in reads.siblings(asking.db, message)
+    )

@@ -1,0 +1,203 @@
+"""Is mail going out, since when not, and why: one page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, render_template, request, url_for
+
+from outbox_admin.core import catalogue
+from outbox_admin.core.health import START_COMMANDS, Finding, Level
+from outbox_admin.core.words import span
+from outbox_admin.db.reads import overview as reads
+from outbox_admin.db.reads import traffic
+from outbox_admin.db.reads.health import health, heartbeats, is_alive, is_stuck
+from outbox_admin.web.charts import Chart, outcomes_chart
+from outbox_admin.web.guard import access
+from outbox_admin.web.present import Moment, moment
+from outbox_admin.web.regions import answer, region
+from outbox_admin.web.visit import Role, Visit, visit
+
+pages = Blueprint("overview", __name__)
+
+#: How far back, one bar per.
+RANGES = {
+    "1h": (timedelta(hours=1), timedelta(minutes=1)),
+    "24h": (timedelta(hours=24), timedelta(hours=1)),
+    "7d": (timedelta(days=7), timedelta(hours=4)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """``tone`` colours a figure that asks for attention."""
+
+    label: str
+    value: str
+    note: str
+    url: str
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    name: str
+    kind: str
+    version: str
+    state: str
+    tone: str
+    lanes: int
+    holding: int
+    beat: Moment
+    accepted: int
+    put_off: int
+    faults: int
+
+
+@dataclass(frozen=True, slots=True)
+class CauseLine:
+    words: str
+    count: int
+    last: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """``level`` is what a screen reader hears when it changes."""
+
+    level: Level
+    summary: str
+    findings: tuple[Finding, ...]
+    tiles: tuple[Tile, ...]
+    chart: Chart
+    causes: tuple[CauseLine, ...]
+    workers: tuple[WorkerView, ...]
+    commands: tuple[str, ...]
+    range: str
+    simulating: bool
+
+
+@pages.get("/")
+@access(Role.VIEWER)
+def show() -> str:
+    return render_template("outbox/overview.html", live=region("overview.html", **_values()))
+
+
+@pages.get("/_f/overview")
+@access(Role.VIEWER)
+def fragment_show() -> Response:
+    return answer("overview.html", **_values())
+
+
+def _values() -> dict[str, Any]:
+    asked = request.args.get("range", "")
+    chosen = asked if asked in RANGES else "1h"
+    return {"view": _read(visit(), chosen), "ranges": tuple(RANGES)}
+
+
+def _read(asking: Visit, chosen: str) -> Overview:
+    db, now, settings = asking.db, asking.now, asking.console.settings
+    length, step = RANGES[chosen]
+    state = health(db, now=now, grace=settings.unknown_key_grace)
+    workers = heartbeats(db, now=now)
+    buckets = traffic.outcomes(db, since=now - length, until=now, step=step)
+    causes = traffic.top_causes(db, since=now - length)
+    return Overview(
+        level=state.level,
+        summary=_summary(state.level, state.findings),
+        findings=state.findings,
+        tiles=_tiles(
+            reads.tiles(db, now=now), traffic.totals(db, since=now - timedelta(hours=1)), state.oldest_due
+        ),
+        chart=outcomes_chart(buckets, step=step),
+        causes=tuple(
+            CauseLine(catalogue.words(one.cause), one.count, moment(one.last, now=now)) for one in causes
+        ),
+        workers=tuple(_worker(worker, asking) for worker in workers),
+        commands=START_COMMANDS if state.figures.crew.alive == 0 else (),
+        range=chosen,
+        simulating=state.figures.simulating or settings.simulating,
+    )
+
+
+def _summary(level: Level, findings: Sequence[Finding]) -> str:
+    wrong = sum(finding.level is not Level.OK for finding in findings)
+    if level is Level.OK:
+        return "All is well."
+    return f"{wrong} {'thing needs' if wrong == 1 else 'things need'} attention."
+
+
+def _tiles(counts: reads.Tiles, hour: dict[str, int], oldest_due: float | None) -> tuple[Tile, ...]:
+    def messages(**filters: Any) -> str:
+        return url_for("outbox.messages.show", **filters)
+
+    def dead(state: str) -> str:
+        return url_for("outbox.dead.listed", state=state)
+
+    late = f"oldest {span(oldest_due)} late" if oldest_due is not None else "nothing overdue"
+    stale = f"{counts.stale} past their lease" if counts.stale.value else "in workers' hands"
+    sent, simulated = hour.get("accepted", 0), hour.get("simulated", 0)
+    return (
+        Tile("Due now", str(counts.due), late, messages(overdue=1)),
+        Tile("Waiting", str(counts.later), "to retry, or scheduled", messages(state="pending", sort="due")),
+        Tile(
+            "Sending",
+            str(counts.sending),
+            stale,
+            messages(state="sending"),
+            "warn" if counts.stale.value else "",
+        ),
+        Tile(
+            "Held", str(counts.held), "by key or pause", messages(held=1), "warn" if counts.held.value else ""
+        ),
+        Tile(
+            "Failed",
+            str(counts.failed),
+            "attempts used up",
+            dead("failed"),
+            "bad" if counts.failed.value else "",
+        ),
+        Tile(
+            "In doubt",
+            str(counts.uncertain),
+            "may have arrived",
+            dead("uncertain"),
+            "warn" if counts.uncertain.value else "",
+        ),
+        Tile(
+            "Refused", str(counts.rejected), f"{counts.rejected_last_hour} in the last hour", dead("rejected")
+        ),
+        Tile(
+            "Sent",
+            f"{sent:,}",
+            "in the last hour" + (f" · {simulated:,} simulated" if simulated else ""),
+            messages(state="sent"),
+        ),
+    )
+
+
+def _worker(worker: sa.Row[Any], asking: Visit) -> WorkerView:
+    now = asking.now
+    if not is_alive(worker, now=now):
+        state, tone = "lost", "failed"
+    elif is_stuck(worker, now=now):
+        state, tone = "stuck", "retry"
+    else:
+        state, tone = worker.state, "sent" if worker.state == "active" else "pending"
+    return WorkerView(
+        name=f"{worker.host}:{worker.pid}",
+        kind=worker.kind,
+        version=worker.version,
+        state=state,
+        tone=tone,
+        lanes=worker.lanes,
+        holding=worker.holding,
+        beat=moment(worker.beat_at, now=now),
+        accepted=worker.accepted,
+        put_off=worker.deferred,
+        faults=worker.faults,
+    )

@@ -1,0 +1,87 @@
+"""What happened to one message, newest first: tries, the acceptance, people's deeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from outbox_admin.core import catalogue
+from outbox_admin.core.words import span
+from outbox_admin.db.reads import message as reads
+from outbox_admin.db.reads.message import Deed, Try
+from outbox_admin.db.reads.rows import MessageDetail
+from outbox_admin.web.present import SIMULATED, CauseView, Moment, cause_view, moment
+from outbox_admin.web.visit import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the timeline, newest first."""
+
+    anchor: str
+    title: str
+    icon: str
+    tone: str
+    at: Moment
+    notes: tuple[str, ...] = ()
+    cause: CauseView | None = None
+
+
+def timeline(asking: Visit, message: MessageDetail, *, privileged: bool) -> tuple[Event, ...]:
+    now = asking.now
+    events: list[tuple[datetime, Event]] = []
+    if message.sent_at is not None:
+        events.append((message.sent_at, _sent(message, now=now)))
+    events += [
+        (one.ended_at, _tried(one, now=now, privileged=privileged))
+        for one in reads.tries(asking.db, message.id)
+    ]
+    events += [(deed.at, _deed(deed, now=now)) for deed in reads.deeds(asking.db, message.id)]
+    events.sort(key=lambda pair: pair[0], reverse=True)
+    created = Event("created", "Queued", "ring", "pending", moment(message.created_at, now=now))
+    return (*(event for _, event in events), created)
+
+
+def _sent(message: MessageDetail, *, now: datetime) -> Event:
+    simulated = message.route == SIMULATED
+    title = "Simulated: no relay is configured" if simulated else "Accepted by the relay"
+    notes = () if simulated or not message.route else (f"route {message.route}",)
+    at = message.sent_at or message.created_at
+    return Event(f"attempt-{message.tries}", title, "check", "sent", moment(at, now=now), notes)
+
+
+_TONES = {"rejected": "rejected", "undeliverable": "failed", "unknown": "retry", "accepted": "sent"}
+
+
+def _tried(one: Try, *, now: datetime, privileged: bool) -> Event:
+    notes = [f"try {one.number}" if one.counted else f"try {one.number}, not counted"]
+    if one.started_at is not None:
+        notes.append(f"took {(one.ended_at - one.started_at).total_seconds():.1f} s")
+    notes += [f"by {one.worker}"] if one.worker else []
+    notes += [f"route {one.route}"] if one.route else []
+    notes += ["redirected"] if one.redirected else []
+    if one.next_due_at is not None:
+        notes.append(f"next after {span((one.next_due_at - one.ended_at).total_seconds())}")
+    return Event(
+        f"attempt-{one.number}",
+        catalogue.outcome(one.outcome),
+        "triangle" if one.outcome in ("rejected", "undeliverable") else "again",
+        _TONES.get(one.outcome, "retry"),
+        moment(one.ended_at, now=now),
+        tuple(notes),
+        cause_view(one.cause, privileged=privileged),
+    )
+
+
+_DEEDS = {
+    "retry": "Retried",
+    "cancel": "Cancelled",
+    "reveal": "Recipient revealed",
+    "explain": "Detail opened",
+}
+
+
+def _deed(deed: Deed, *, now: datetime) -> Event:
+    title = _DEEDS.get(deed.action, deed.action)
+    refused = () if deed.result == "done" else (f"nothing changed: {deed.result.replace('_', ' ')}",)
+    return Event("", f"{title} by {deed.actor}", "person", "pending", moment(deed.at, now=now), refused)
