@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from outbox_admin.db.store import keys, reclaim, retention, sweeps, workers
+from outbox_admin.db.store import keys, lost_keys, reclaim, retention, sweeps, workers
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.parts import Parts
@@ -61,12 +61,25 @@ class Upkeep:
             )
         self._do("expire", lambda db, now: sweeps.expire(db, now=now))
         self._do("give up", lambda db, now: sweeps.give_up(db, now=now, after=rules.give_up_after))
-        self._do("lost keys", lambda db, now: sweeps.reject_lost_keys(db, now=now))
-        self._do("missing keys", lambda db, now: sweeps.note_missing_keys(db, now=now))
-        if rules.unknown_key_grace:
-            grace = rules.unknown_key_grace
-            self._do("grace", lambda db, now: sweeps.reject_after_grace(db, now=now, grace=grace))
+        self._missing_keys(rules.unknown_key_grace)
         self._do("workers", lambda db, now: workers.forget_lost(db, now=now))
+
+    def _missing_keys(self, grace: timedelta) -> None:
+        """Rows that this ring does not open: noted, sought for in the ring's file, rejected when it is time."""
+        ring = self._parts.ring
+        lost = ring.lost_ids
+        self._do("lost keys", lambda db, now: lost_keys.reject_lost_keys(db, now=now, tombstones=lost))
+        if not grace:
+            return
+        noted = self._do(
+            "missing keys", lambda db, now: lost_keys.note_missing_keys(db, now=now, usable=ring.usable_ids)
+        )
+        if noted:
+            ring.seek()
+        self._do(
+            "grace",
+            lambda db, now: lost_keys.reject_after_grace(db, now=now, grace=grace, usable=ring.usable_ids),
+        )
 
     def purge(self, *, busy: bool) -> None:
         """Retention, in small pieces, when nothing waits to be sent (or has waited for it long enough)."""
@@ -80,7 +93,7 @@ class Upkeep:
 
     def _purge(self, db: sa.Connection, now: datetime) -> Any:
         keep = self._parts.rules.keeping
-        return retention.purge(
+        return retention.purge_in_turn(
             db, now=now, keep_payload=keep.payload, keep_done=keep.done, keep_dead=keep.dead, limit=PURGE_ROWS
         )
 

@@ -12,10 +12,9 @@ import socket
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from types import FrameType
-from typing import Any
 
 from outbox_admin.db.store import workers
 from outbox_admin.delivery.claiming import Place
@@ -73,6 +72,7 @@ class Worker:
         self._woken = threading.Event()
         self._started_at: datetime | None = None
         self._cycled_at: datetime | None = None
+        self._closed = False
 
     def start(self) -> None:
         """Starts the threads and returns. Raises :class:`ConfigurationError` where the keys do not fit the database."""
@@ -149,6 +149,7 @@ class Worker:
         self._heartbeat.start()
 
     def _close(self) -> None:
+        self._closed = True
         self._heartbeat.end()
         self._heartbeat.beat()
 
@@ -166,6 +167,7 @@ class Worker:
         """Upkeep first: what it takes back is found by the lane that is woken then."""
         self.upkeep.round()
         self._wake_lane()
+        self._cycled_at = self.parts.clock.now()
         self.upkeep.purge(busy=any(not lane.idle for lane in self.lanes))
 
     def _wake_lane(self) -> None:
@@ -184,8 +186,40 @@ class Worker:
         with self.parts.engine.begin() as db:
             workers.beat(db, self._sign(), now=self.parts.clock.now())
 
-    def _sign(self) -> Any:
-        raise NotImplementedError
+    def _sign(self) -> workers.Heartbeat:
+        """What this process says of itself now."""
+        tally, ring, now = self.common.tally, self.parts.ring, self.parts.clock.now()
+        return workers.Heartbeat(
+            id=self.name,
+            host=self.host,
+            pid=os.getpid(),
+            kind=self.kind,
+            version=VERSION,
+            lanes=len(self.lanes),
+            started_at=self._started_at or now,
+            key_ids=ring.usable_ids,
+            state=self._state(),
+            last_cycle_at=self._cycled_at,
+            last_progress_at=now - timedelta(seconds=self._since_progress()),
+            holding=sum(lane.holding for lane in self.lanes),
+            accepted=tally.of("accepted"),
+            rejected=tally.of("rejected"),
+            deferred=tally.of("deferred", "unknown", "undeliverable"),
+            faults=tally.of("channel_fault"),
+            errors=tally.of("error"),
+            breakers=self.common.pauses.shown(now) or None,
+            simulating=not self.parts.routes,
+            seals_until=ring.sealing_until,
+        )
+
+    def _state(self) -> str:
+        if self._closed:
+            return workers.STOPPED
+        return "draining" if self.common.stopping.asked.is_set() else "active"
+
+    def _since_progress(self) -> float:
+        """Seconds since the last completed cycle or recorded result."""
+        return self.parts.clock.monotonic() - max(lane.progressed_at for lane in self.lanes)
 
     def _drained(self, cycles: Iterable[Cycle]) -> Drained:
         tally, ended = self.common.tally, list(cycles)
