@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, scoped_session
 
 from outbox_admin.db.store.arrivals import INSERTION
 from outbox_admin.db.store.rows import Database
-from outbox_admin.db.store.sqlite import is_prepared
+from outbox_admin.db.store.sqlite import in_autocommit, is_prepared
 from outbox_admin.errors import NotTransactional
 
 _UNPREPARED = (
@@ -69,8 +69,7 @@ def _at_home(session: Session) -> bool:
 
 
 def _check_transaction(connection: sa.Connection) -> None:
-    asked = connection.get_execution_options().get("isolation_level")
-    if (asked or getattr(connection.dialect, "_on_connect_isolation_level", None)) == "AUTOCOMMIT":
+    if in_autocommit(connection):
         raise NotTransactional(_AUTOCOMMIT)
     driver: Any = connection.connection.dbapi_connection
     if connection.dialect.name == "sqlite":

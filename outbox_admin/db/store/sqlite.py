@@ -41,6 +41,12 @@ def is_prepared(connection: sa.Connection) -> bool:
     return bool(connection.info.get(PREPARED))
 
 
+def in_autocommit(connection: sa.Connection) -> bool:
+    """Whether AUTOCOMMIT was asked for, by the engine, its options or the connection's; on any database."""
+    asked = connection.get_execution_options().get("isolation_level")
+    return (asked or getattr(connection.dialect, "_on_connect_isolation_level", None)) == "AUTOCOMMIT"
+
+
 def require_version(version: tuple[int, ...]) -> None:
     """Raises :class:`ConfigurationError` if ``version`` lacks what the statements use."""
     if version < OLDEST:
@@ -52,6 +58,8 @@ def _begin(connection: sa.Connection) -> None:
     if not is_prepared(connection):
         _prepare(connection.connection.dbapi_connection)
         connection.info[PREPARED] = True
+    if in_autocommit(connection):
+        return
     mode = connection.get_execution_options().get(BEGIN_OPTION, "IMMEDIATE")
     connection.exec_driver_sql("BEGIN DEFERRED" if mode == "DEFERRED" else "BEGIN IMMEDIATE")
 
