@@ -30,8 +30,11 @@ class Field:
 
     @property
     def value(self) -> str:
-        """Unfolded (RFC 5322 2.2.3). Raises UnicodeDecodeError where it is neither ASCII nor UTF-8."""
-        return self.raw.partition(b":")[2].replace(b"\r\n", b"").decode().strip(" \t")
+        """Unfolded (RFC 5322 2.2.3). Raises :class:`MessageRefused` where it is neither ASCII nor UTF-8."""
+        try:
+            return self.raw.partition(b":")[2].replace(b"\r\n", b"").decode().strip(" \t")
+        except UnicodeDecodeError:
+            raise MessageRefused(f"message.{self.name}", "is neither ASCII nor UTF-8") from None
 
     @property
     def longest(self) -> int:

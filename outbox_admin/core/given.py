@@ -31,12 +31,23 @@ _ONCE = ("from", "sender", "subject", "date", "message-id")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Given:
-    """``content`` is final. ``recipients`` come from To, Cc and Bcc, before Bcc was taken out."""
+    """``content`` is final; ``fields`` are as they were given, Bcc among them."""
 
     content: bytes
     sender: Mailbox
     message_id: str
-    recipients: tuple[Mailbox, ...]
+    fields: tuple[Field, ...]
+
+    @property
+    def recipients(self) -> tuple[Mailbox, ...]:
+        """From To, Cc and Bcc. Raises :class:`MessageRefused` where one of them holds more than mailboxes."""
+        return tuple(
+            mailbox
+            for name in ("to", "cc", "bcc")
+            for field in self.fields
+            if field.name == name
+            for mailbox in parse_list(field.value, field=f"message.{name}")
+        )
 
 
 def freeze_given(message: EmailMessage | LegacyMessage | bytes, *, message_id: str, date: datetime) -> Given:
@@ -45,11 +56,7 @@ def freeze_given(message: EmailMessage | LegacyMessage | bytes, *, message_id: s
     Raises :class:`MessageRefused`.
     """
     octets, line = (message, MAX_LINE) if isinstance(message, bytes) else (_octets(message), headers.LINE)
-    entity = take_apart(octets)
-    try:
-        return _freeze(entity, octets, message_id, date, line)
-    except UnicodeDecodeError:
-        raise MessageRefused("message", "a header field is neither ASCII nor UTF-8") from None
+    return _freeze(take_apart(octets), octets, message_id, date, line)
 
 
 def _freeze(entity: Entity, octets: bytes, message_id: str, date: datetime, line: int) -> Given:
@@ -63,13 +70,15 @@ def _freeze(entity: Entity, octets: bytes, message_id: str, date: datetime, line
     if not own_id:
         added = _field("message-id", f"Message-ID: {message_id}\r\n")
         kept = [added, *(field for field in kept if field.name != "message-id")]
+    is_signed = bool(entity.get("dkim-signature"))
+    line = MAX_LINE if is_signed else line
     mended = mend_body(Entity(mend_fields(kept, line=line), entity.body), top=True)
     content = mended.octets if mended.octets.endswith(b"\r\n") else mended.octets + b"\r\n"
-    if entity.get("dkim-signature") and content.rstrip() != from_unix(octets).rstrip():
+    if is_signed and content.rstrip() != from_unix(octets).rstrip():
         raise MessageRefused(
             "message", "carries a DKIM-Signature and would have to be changed; let the relay sign it"
         )
-    return Given(content, sender, message_id, _recipients(entity))
+    return Given(content, sender, message_id, entity.fields)
 
 
 def _field(name: str, text: str) -> Field:
@@ -92,16 +101,6 @@ def _sender(entity: Entity) -> Mailbox:
     if not authors or len(senders) != 1:
         raise MessageRefused("message.from", "needs one From address (or several and one Sender)")
     return senders[0]
-
-
-def _recipients(entity: Entity) -> tuple[Mailbox, ...]:
-    return tuple(
-        mailbox
-        for name in ("to", "cc", "bcc")
-        for field in entity.fields
-        if field.name == name
-        for mailbox in parse_list(field.value, field=f"message.{name}")
-    )
 
 
 def _octets(message: EmailMessage | LegacyMessage) -> bytes:

@@ -148,7 +148,7 @@ def _mend_field(field: Field) -> Field:
     name = field.raw.partition(b":")[0].decode().strip()
     value = field.value
     if field.raw.isascii():
-        text = headers.fold(name, value.split())
+        text = headers.folded(name, value)
     elif "=?" in value:
         raise MessageRefused(f"message.{field.name}", "mixes encoded-words with raw octets")
     elif field.name in _ADDRESS_FIELDS:

@@ -63,17 +63,15 @@ def text_field(name: str, value: str) -> str:
     plain = value.isascii() and value.isprintable() and "=?" not in value and value.strip(" ") == value
     if plain and len(name) + len(value) + 2 <= LINE:
         return f"{name}: {value}\r\n"
-    if plain:
-        words = _LONE_BLANK.split(value)
-        if max(map(len, words)) < LINE:
-            return fold(name, words)
+    if plain and max(map(len, value.split(" "))) < LINE:
+        return folded(name, value)
     return _encoded(name, value)
 
 
 def own_field(name: str, value: str) -> str:
     """A field that the producer added: machines read it, so plain ASCII is never encoded, however long."""
     if is_structured(name) or (value.isascii() and value.isprintable() and not _LOOKS_ENCODED.search(value)):
-        return fold(name, _LONE_BLANK.split(value))
+        return folded(name, value)
     return _encoded(name, value)
 
 
@@ -94,6 +92,11 @@ def date_field(date: datetime) -> str:
     return (
         f"Date: {day}, {at.day:02} {month} {at.year:04} {at.hour:02}:{at.minute:02}:{at.second:02} +0000\r\n"
     )
+
+
+def folded(name: str, value: str) -> str:
+    """Plain text over as many lines as it needs; runs of blanks stay together and stay."""
+    return fold(name, _LONE_BLANK.split(value))
 
 
 def fold(name: str, tokens: Iterable[str], *, width: int = LINE) -> str:

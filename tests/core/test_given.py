@@ -116,6 +116,20 @@ def test_recipients_can_be_given_instead() -> None:
     assert frozen.recipients == ("x@example.com",)
 
 
+def test_recipients_that_are_given_need_no_readable_to_field() -> None:
+    content = b'From: a@example.com\nTo: "x y"@example.com\n\nHi\n'
+    assert mail.frozen(Message.from_mime(content, to="b@example.com")).recipients == ("b@example.com",)
+
+
+def test_an_object_with_a_dkim_signature_is_not_folded_anew() -> None:
+    message = email_message(
+        DKIM_Signature="v=1; " + "b=" + "x" * 100, Subject="word " * 30, Date="x", Message_ID="<a@b>"
+    )
+    message.set_content("Hi")
+    content = arrived(message).content
+    assert b"DKIM-Signature: v=1; b=" + b"x" * 100 + b"\r\n" in content
+
+
 def test_own_date_and_message_id_are_kept() -> None:
     frozen = mail.frozen(Message.from_mime(octets_of("plain.eml")))
     assert frozen.message_id == "<plain@shop.example>"
@@ -178,7 +192,7 @@ def test_a_forwarded_message_is_mended_inside() -> None:
         (b" From: a@example.com\n\nHi", "message"),
         (b"From: a@example.com\nTo: b@example.com\nX: a\rBcc: eve@example.com\n\nHi", "message"),
         (b"From: a@example.com\nTo: b@example.com\nX: a\0b\n\nHi", "message"),
-        (b"From: a@example.com\nTo: b@example.com\nX: \xff\n\nHi", "message"),
+        (b"From: a@example.com\nTo: b@example.com\nX: \xff\n\nHi", "message.x"),
         (b"From: a@example.com\nTo: b@example.com\nSubject: =?utf-8?q?a?= \xc3\xa9\n\nHi", "message.subject"),
         (b"From: a@example.com\nTo: b@example.com\nX: " + b"x" * 1000 + b"\n\nHi", "message.x"),
         (b"From: a@example.com\nTo: b@example.com\nContent-Type: multipart/mixed\n\n\xff", "message"),
@@ -295,6 +309,7 @@ LINES = [
     b"Content-Transfer-Encoding: base64\n",
     b"Content-Transfer-Encoding: quoted-printable\n",
     b"Subject: \xc3\xa9\n",
+    b"X: \xff\n",
     b"Bcc: x@example.com\n",
     b"Date: x\n",
     b"--b\n",
