@@ -185,20 +185,19 @@ def _missing_key(key: MissingKey, *, now: datetime) -> Finding:
 
 
 def _pause(pause: Pause, *, now: datetime) -> Finding:
-    who = "Sending" if pause.host is None else f"Worker {pause.host}"
-    since = f" since {span((now - pause.since).total_seconds())}" if pause.since else ""
+    where = f"route {pause.route}"
+    who = f"Sending on {where} is paused" if pause.host is None else f"Worker {pause.host} has paused {where}"
+    since = f" for {span((now - pause.since).total_seconds())}" if pause.since else ""
     why = f": {words(pause.cause)}" if pause.cause else ""
-    probe = ""
-    if pause.next_probe_at is not None:
-        left = (pause.next_probe_at - now).total_seconds()
-        probe = f" Next try in {span(left)}." if left > 0 else " It is tried now."
-    sentence = f"{who} pauses on route {pause.route}{since}{why}.{probe}"
-    return Finding(
-        "route",
-        Level.WARNING,
-        sentence,
-        cure(pause.cause) if pause.cause else "Check the relay.",
-    )
+    sentence = f"{who}{since}{why}.{_probe(pause, now=now)}"
+    return Finding("route", Level.WARNING, sentence, cure(pause.cause) if pause.cause else "Check the relay.")
+
+
+def _probe(pause: Pause, *, now: datetime) -> str:
+    if pause.next_probe_at is None:
+        return ""
+    left = (pause.next_probe_at - now).total_seconds()
+    return f" Next try in {span(left)}." if left > 0 else " It is tried now."
 
 
 def _due(figures: Figures) -> Finding:
@@ -224,7 +223,7 @@ def _pending(figures: Figures) -> Finding:
     return Finding(
         "pending",
         level,
-        f"The oldest open message waits since {span(age)}; limit {span(PENDING_LIMITS[1])}.",
+        f"The oldest open message has been waiting for {span(age)}; limit {span(PENDING_LIMITS[1])}.",
         cure,
     )
 

@@ -15,8 +15,8 @@ def span(seconds: float) -> str:
     if hours < 6 and minutes:
         return f"{hours} h {minutes} min"
     if hours < 96:
-        return f"{hours} h"
-    return f"{hours // 24} d"
+        return f"{round(whole / 3600)} h"
+    return f"{round(whole / 86400)} d"
 
 
 def plural(number: int, noun: str, many: str = "") -> str:
