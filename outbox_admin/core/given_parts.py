@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from outbox_admin.core import body, headers
 from outbox_admin.core.address_list import parse_list
-from outbox_admin.core.checks import MAX_WORD
 from outbox_admin.core.entity import (
     Entity,
     Field,
@@ -159,6 +158,8 @@ def _mend_field(field: Field) -> Field:
     else:
         text = headers.text_field(name, value)
     mended = Field(field.name, text.encode())
-    if mended.longest > MAX_WORD + len(name) + 2 or "\0" in text:
+    if mended.longest > body.MAX_LINE:
         raise MessageRefused(f"message.{field.name}", "cannot be folded into lines of 998")
+    if not text.isascii() and field.name not in _ADDRESS_FIELDS:
+        raise MessageRefused(f"message.{field.name}", "holds raw octets where no encoding is defined")
     return mended

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from email.header import decode_header, make_header
 from email.message import EmailMessage
 from email.utils import getaddresses
+from pathlib import Path
 from typing import Any
 
 from outbox_admin.core.freeze import freeze
@@ -23,6 +24,7 @@ NOW = datetime(2026, 12, 1, 9, 30, 15, tzinfo=UTC)
 SENDER = "Shop <no-reply@shop.example>"
 ROW = "01993c1e-7d4c-7a6b-8f00-000000000001"
 JANE = "jane@example.com"
+MAILS = Path(__file__).parents[1] / "mails"  #: mail files to give and to compare with
 
 _ENCODED_WORD = re.compile(rb"=\?[^?\s]+\?[BbQq]\?[^?\s]*\?=")
 
@@ -96,6 +98,26 @@ def text_part(content: bytes, kind: str = "text/plain") -> str:
     payload = part.get_payload(decode=True)
     assert isinstance(payload, bytes)
     return payload.decode(part.get_content_charset() or "ascii")
+
+
+def leaves(content: bytes) -> list[tuple[str, str | None, str | None, bytes]]:
+    """Type, charset, file name and decoded octets of every part that holds any; line ends of text as CRLF."""
+    found = []
+    for part in emessage_from_bytes(content, policy=epolicy.default).walk():
+        assert isinstance(part, EmailMessage)
+        if not part.is_multipart():
+            payload = part.get_payload(decode=True)
+            assert isinstance(payload, bytes)
+            is_text = part.get_content_maintype() == "text"
+            octets = with_crlf(payload.decode("latin-1")).encode("latin-1") if is_text else payload
+            found.append(
+                (part.get_content_type(), part.get_content_charset(), part.get_filename(), octets.rstrip())
+            )
+    return found
+
+
+def fields(content: bytes) -> dict[str, str]:
+    return {name.lower(): decoded(value) for name, value in raw_fields(content)}
 
 
 def with_crlf(text: str) -> str:
