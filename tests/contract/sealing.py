@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -110,11 +111,9 @@ def pages(bench: Bench) -> bytes:
 
 
 def sign_in(client: Any, name: str, password: str) -> None:
-    import re
-
     form = client.get("/login").get_data(as_text=True)
     hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form))
-    answer = client.post("/login", data=hidden | {"username": name, "password": password})
+    answer = client.post("/login", data=hidden | {"name": name, "password": password})
     assert answer.status_code == 303, answer.get_data(as_text=True)
 
 
