@@ -103,7 +103,7 @@ def text_part(content: bytes, kind: str = "text/plain") -> str:
 def leaves(content: bytes) -> list[tuple[str, str | None, str | None, bytes]]:
     """Type, charset, file name and decoded octets of every part that holds any; line ends of text as CRLF."""
     found = []
-    for part in emessage_from_bytes(content, policy=epolicy.default).walk():
+    for part in parsed(content).walk():
         assert isinstance(part, EmailMessage)
         if not part.is_multipart():
             payload = part.get_payload(decode=True)
