@@ -1,1 +1,1 @@
-"""The database: tables, every statement that changes them (``store``), every query over them (``reads``), migrations."""
+"""The database: tables, the statements that change them (``store``), the queries over them (``reads``), migrations."""
