@@ -28,7 +28,8 @@ _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PHRASE = re.compile(r'[^()<>\[\]:;@\\,"]+')
 _ESCAPED = re.compile(r"\\(.)")
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+(?: [A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+)*")
+#: a display name that stands without quotes (RFC 5322 3.2.5: a phrase of atoms)
+PLAIN_NAME = re.compile(rf"{_ATOM}+(?: {_ATOM}+)*")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,7 +74,7 @@ class Mailbox:
     def __str__(self) -> str:
         if not self.name:
             return self.address.envelope
-        if _PLAIN_NAME.fullmatch(self.name):
+        if PLAIN_NAME.fullmatch(self.name):
             return f"{self.name} <{self.address.envelope}>"
         quoted = self.name.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{quoted}" <{self.address.envelope}>'

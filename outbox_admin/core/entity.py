@@ -38,6 +38,7 @@ class Field:
 
     @property
     def longest(self) -> int:
+        """Octets of its longest line, CRLF not counted."""
         return max(map(len, self.raw.split(b"\r\n")))
 
 
@@ -54,6 +55,7 @@ class Entity:
 
     @property
     def octets(self) -> bytes:
+        """The whole entity again."""
         return b"".join([field.raw for field in self.fields]) + b"\r\n" + self.body
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from outbox_admin.core import encoded_words
-from outbox_admin.core.address import Mailbox
+from outbox_admin.core.address import PLAIN_NAME, Mailbox
 
 LINE = 78  #: RFC 5322 2.1.1 recommends
 ENCODED_LINE = 76  #: RFC 2047 2, for lines that hold an encoded-word
@@ -23,7 +23,6 @@ _FIRST_NAME_WORD = 64
 
 _LOOKS_ENCODED = re.compile(r"=\?[^?\s]*\?[bBqQ]\?[^?\s]*\?=")
 _LONE_BLANK = re.compile(r"(?<=[^ ]) (?=[^ ])")
-_ATOMS = re.compile(r"[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+(?: [A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+)*")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -129,7 +128,7 @@ def _mailbox_tokens(mailbox: Mailbox) -> list[str]:
         return [address]
     if not name.isascii() or not name.isprintable() or "=?" in name or len(name) > _QUOTED_NAME:
         return [*encoded_words.encode(name, first=_FIRST_NAME_WORD), f"<{address}>"]
-    if _ATOMS.fullmatch(name):
+    if PLAIN_NAME.fullmatch(name):
         return [name, f"<{address}>"]
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return [f'"{escaped}"', f"<{address}>"]

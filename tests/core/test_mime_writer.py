@@ -95,7 +95,7 @@ def test_any_file_name_arrives(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "fallback"),
     [
-        ("März.pdf", "Marz.pdf"),
+        ("Müll.pdf", "Mull.pdf"),
         ("请求.txt", "file.txt"),
         ("..", "file."),
         ("a b", "a_b"),
