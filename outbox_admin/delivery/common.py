@@ -108,6 +108,8 @@ class Common:
 
     def __init__(self, parts: Parts) -> None:
         self.stopping = Stopping()
+        #: False while the ring does not fit the database: what it cannot open would be rejected by mistake.
+        self.keys_fit = True
         self.tally = Tally()
         self.proofs = Proofs()
         self.pauses = Pauses(on=parts.rules.breaker, now=parts.clock.monotonic, roll=parts.roll)

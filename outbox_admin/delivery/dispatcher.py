@@ -56,6 +56,8 @@ class Dispatcher:
         """One claim of as many rows as the lane can begin soon, then one row that must travel alone."""
         if self._stopped():
             return Cycle()
+        if not self._common.keys_fit:
+            return Cycle(failed=True)
         try:
             way = self._ways.pick()
             if way is None:
@@ -71,6 +73,10 @@ class Dispatcher:
     def rest(self) -> None:
         """Nothing to do for a while."""
         self._ways.rest()
+
+    def abort(self) -> None:
+        """From another thread: ends what waits for a relay."""
+        self._ways.abort()
 
     def close(self) -> None:
         self._ways.close()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from outbox_admin.core.cause import Cause, Kind, Phase
-from outbox_admin.core.lifecycle import Outcome, Unknown
+from outbox_admin.core.lifecycle import Deferred, Outcome, Unknown
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.delivery.claiming import Claiming
 from outbox_admin.delivery.common import Common
@@ -84,8 +84,13 @@ class Handover:
         until = now + self.parts.rules.handover_limit + len(ready.composed.content) / OCTETS_PER_SECOND
         if not self.hand.begin(Open(claim, way.route, started_at, now, until)):
             return None
+        outcome: Outcome
         try:
             outcome = self.ways.deliver(way, ready.composed)
+        except ValueError as error:
+            self.common.tally.add("error")
+            log.error("message %s was composed wrongly, nothing was sent: %s", claim.id, describe(error))
+            outcome = Deferred(Cause(Phase.PREPARE, Kind.UNKNOWN), describe(error))
         except Exception as error:  # noqa: BLE001 - ours to fix; nobody can tell how far it came
             self.common.tally.add("error")
             log.error("message %s broke off in its hand-over: %s", claim.id, describe(error))

@@ -87,7 +87,7 @@ class Desk:
             raise TemplateFault("no template folder is configured (OUTBOX_TEMPLATE_FOLDER)")
         rendered = self.templates.render(frozen)
         composed = compose(rendered, recipient=claim.recipient)
-        return Ready(claim, composed, self.ring.seal(rendered.to_bytes(), binding(claim)))
+        return Ready(claim, composed, self.ring.seal_again(rendered.to_bytes(), binding(claim)))
 
     def _verdict(self, reason: Unreadable, claim: Claim) -> Outcome | Hold:
         refusal = Rejected(Cause(Phase.PREPARE, Kind.PAYLOAD_UNREADABLE), reason.value)

@@ -32,3 +32,6 @@ class SimulatedSession:
 
     def close(self) -> None:
         """Nothing was opened."""
+
+    def abort(self) -> None:
+        """Nothing takes any time."""

@@ -30,6 +30,7 @@ class Session(Protocol):
     def probe(self) -> Reply | Break | None: ...
     def quit(self) -> None: ...
     def close(self) -> None: ...
+    def abort(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,7 @@ class Ways:
         return None
 
     def connect(self, way: Way) -> Outcome | None:
-        """None when the relay is ready for a message."""
-        if way.session.connected:
-            return None
+        """None when the relay is ready for a message; a connection that went stale is replaced."""
         event = way.session.open()
         return None if event is None else self._judge(way, event)
 
@@ -81,6 +80,11 @@ class Ways:
             if way.session.connected:
                 way.session.quit()
 
+    def abort(self) -> None:
+        """From another thread: the hand-over under way ends with what is known of it."""
+        for way in self._ways:
+            way.session.abort()
+
     def close(self) -> None:
         """At once, without a word."""
         for way in self._ways:
@@ -88,8 +92,7 @@ class Ways:
 
     def _probe(self, way: Way) -> bool:
         """One fresh connection up to login and NOOP."""
-        way.session.close()
-        event = way.session.open() or way.session.probe()
+        event = way.session.probe()
         outcome = None if event is None else self._judge(way, event)
         fault = outcome.cause if isinstance(outcome, ChannelFault) else None
         if fault is not None:

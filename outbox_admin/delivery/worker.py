@@ -28,6 +28,8 @@ from outbox_admin.delivery.upkeep import Upkeep
 
 #: A worker that holds rows and has recorded nothing for so many seconds is stuck (E20).
 STUCK_AFTER = 200.0
+#: Seconds for a lane to tell what it knows of a hand-over that was cut off.
+ABORT_LIMIT = 1.0
 
 log = logging.getLogger("outbox_admin.delivery")
 
@@ -116,8 +118,12 @@ class Worker:
             lane.wake()
             lane.release_waiting()
         ended = [lane.join(end - self.parts.clock.monotonic()) for lane in self.lanes]
+        late = [lane for lane, has_ended in zip(self.lanes, ended, strict=True) if not has_ended]
+        for lane in late:
+            lane.dispatcher.abort()
+        ended = [lane.join(ABORT_LIMIT) for lane in late]
         self.common.stopping.over.set()
-        for lane, has_ended in zip(self.lanes, ended, strict=True):
+        for lane, has_ended in zip(late, ended, strict=True):
             if not has_ended:
                 lane.abandon()
         self._poller.join(1.0)
@@ -219,7 +225,9 @@ class Worker:
 
     def _since_progress(self) -> float:
         """Seconds since the last completed cycle or recorded result."""
-        return self.parts.clock.monotonic() - max(lane.progressed_at for lane in self.lanes)
+        holding = [lane.progressed_at for lane in self.lanes if lane.holding]
+        moved = min(holding) if holding else max(lane.progressed_at for lane in self.lanes)
+        return self.parts.clock.monotonic() - moved
 
     def _drained(self, cycles: Iterable[Cycle]) -> Drained:
         tally, ended = self.common.tally, list(cycles)
