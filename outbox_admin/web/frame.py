@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from flask import Blueprint, Flask, Response, abort, g, redirect, request, send_file, url_for
+from flask import Blueprint, Flask, Response, abort, g, redirect, request, url_for
 from werkzeug.wrappers import Response as BaseResponse
 
 from outbox_admin.core.health import Count
@@ -126,7 +126,7 @@ def static(digest: str, name: str) -> Response:
     path = console().statics.find(digest, name)
     if path is None:
         abort(404)
-    response = send_file(path, mimetype=SUFFIXES[path.suffix], max_age=365 * 86400)
+    response = Response(path.read_bytes(), mimetype=SUFFIXES[path.suffix])
     response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
     return response
 

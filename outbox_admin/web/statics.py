@@ -8,8 +8,8 @@ from pathlib import Path
 from outbox_admin import assets
 
 SUFFIXES = {
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css",
+    ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
 
