@@ -314,3 +314,16 @@ def test_simulated_mail_is_counted_apart(engine: sa.Engine) -> None:
         assert counted(db) == {"simulated": 1}
         stored = read(db, row_id)
     assert (stored.state, stored.route, stored.attempts, stored.provider_id) == ("sent", "simulated", 1, None)
+
+
+def test_more_results_than_one_statement_takes_are_recorded_too(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        rows = {add(db) for _ in range(results.CHUNK + 5)}
+        owned = claim(db, limit=len(rows))
+        assert record(db, *(result(one, accepted()) for one in owned)) == rows
+        assert counted(db) == {"accepted": len(rows)}
+
+
+def test_nothing_to_record_is_no_statement(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        assert record(db) == set()

@@ -1,6 +1,7 @@
 """Enqueue: rows in the caller's own transaction, sealed, once for each key."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -8,11 +9,11 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from outbox_admin.core.frozen import Frozen
 from outbox_admin.core.lifecycle import State
-from outbox_admin.core.message import TemplatedMessage
+from outbox_admin.core.message import Message, TemplatedMessage
 from outbox_admin.crypto.envelope import Binding
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.db.schema import suppression
-from outbox_admin.errors import IdempotencyConflict, MessageRefused, NotTransactional
+from outbox_admin.errors import ConfigurationError, IdempotencyConflict, MessageRefused, NotTransactional
 from outbox_admin.producer import Entry, Outbox
 from tests.producer.orders import Base, Order, mail, orders, rows
 
@@ -337,3 +338,35 @@ def test_a_receipt_shows_no_address(engine: sa.Engine, outbox: Outbox) -> None:
         receipt = outbox.enqueue(connection, mail("secret@example.com"), idempotency_key="1")
     assert "secret" not in repr(receipt)
     assert "secret" not in repr(Entry(mail("secret@example.com"), "1"))
+
+
+def test_an_outbox_from_the_environment(engine: sa.Engine, ring: KeyRing, tmp_path: Path) -> None:
+    ring.write(tmp_path / "ring.json")
+    environ = {
+        "OUTBOX_ENV": "test",
+        "OUTBOX_KEY_RING": f"file:{tmp_path}/ring.json",
+        "OUTBOX_SENDER": "Shop <no-reply@shop.example>",
+        "OUTBOX_MAX_ATTEMPTS": "5",
+    }
+    with engine.begin() as connection:
+        Outbox.from_env(environ).enqueue(connection, mail(), idempotency_key="1")
+    [row] = rows(engine)
+    assert (row.max_attempts, row.key_id) == (5, ring.newest_id)
+
+
+def test_an_environment_that_lacks_the_ring_names_it() -> None:
+    with pytest.raises(ConfigurationError, match="OUTBOX_KEY_RING"):
+        Outbox.from_env({"OUTBOX_ENV": "test", "OUTBOX_SENDER": "a@shop.example"})
+
+
+def test_a_finished_message_keeps_its_own_id(engine: sa.Engine, outbox: Outbox) -> None:
+    given = (
+        b"From: Jane <jane@example.com>\r\nTo: a@example.com\r\nSubject: Hi\r\nMessage-ID: <own@example.com>\r\n"
+        b"Date: Tue, 01 Dec 2026 03:00:00 +0000\r\n\r\nHello\r\n"
+    )
+    with engine.begin() as connection:
+        receipt = outbox.enqueue(
+            connection, Message.from_mime(given, to="b@example.com"), idempotency_key="1"
+        )
+    [row] = rows(engine)
+    assert (row.id, row.recipient, row.message_id) == (receipt.id, "b@example.com", "<own@example.com>")

@@ -53,4 +53,4 @@ def add(db: Database, attempts: Sequence[Attempt]) -> None:
         }
         for one in attempts
     ]
-    db.execute(sa.insert(email_attempt).values(rows))
+    db.execute(sa.insert(email_attempt), rows)

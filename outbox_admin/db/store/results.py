@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,9 @@ from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.marks import renew_stale
 from outbox_admin.db.store.minutes import Tick, count
 from outbox_admin.db.store.rows import Database, among, in_state, of_cause, row
+
+#: Results of one UPDATE. SQLite takes at most 500 parts of a UNION.
+CHUNK = 100
 
 SIMULATED = "simulated"  #: the route of messages that no relay has seen; counted apart
 
@@ -52,9 +56,10 @@ def record(
     ``lease`` renews what the claims still hold besides.
     """
     ordered = sorted(results, key=lambda result: result.claim.id)
-    if not ordered:
-        return set()
-    written = set(db.execute(_change(ordered, now)).scalars())
+    written: set[UUID] = set()
+    for start in range(0, len(ordered), CHUNK):
+        part = ordered[start : start + CHUNK]
+        written |= set(db.execute(_change(len(part)), _parameters(part, now)).scalars())
     fresh = [result for result in ordered if result.claim.id in written]
     attempts.add(db, [_attempt(result, worker) for result in fresh if _has_history(result)])
     if lease is not None:
@@ -121,49 +126,57 @@ def _new(result: Result, now: datetime) -> dict[str, Any]:
     }
 
 
-def _list(results: Sequence[Result], now: datetime) -> sa.CTE:
-    """A typed literal for each value: a column of nothing but NULL would be text to PostgreSQL."""
-    columns = [sa.column(name, kind) for name, kind in _NEW.items()]
-    values = [_new(result, now) for result in results]
-    rows = [tuple(_typed(value[name], kind) for name, kind in _NEW.items()) for value in values]
-    return sa.values(*columns, name="new").data(rows).cte("new")
+def _parameters(results: Sequence[Result], now: datetime) -> dict[str, Any]:
+    return {
+        f"new_{name}_{place}": value
+        for place, result in enumerate(results)
+        for name, value in _new(result, now).items()
+    }
 
 
-def _typed(value: Any, kind: Any) -> sa.ColumnElement[Any]:
-    """The driver casts every parameter but binary ones by itself."""
-    literal = sa.literal(value, kind)
-    return sa.cast(literal, kind) if isinstance(kind, sa.LargeBinary) else literal
+def _list(number: int) -> sa.CTE:
+    """SELECT ... UNION ALL ...: unlike VALUES, its text is built and compiled once for each length."""
+    rows = [
+        sa.select(*(_typed(f"new_{name}_{place}", kind).label(name) for name, kind in _NEW.items()))
+        for place in range(number)
+    ]
+    return rows[0].cte("new") if number == 1 else sa.union_all(*rows).cte("new")
 
 
-def _change(results: Sequence[Result], now: datetime) -> Any:
-    new = _list(results, now).c
+def _typed(name: str, kind: Any) -> sa.ColumnElement[Any]:
+    """A column of nothing but NULL would be text to PostgreSQL; the driver casts all parameters but binary ones."""
+    parameter = sa.bindparam(name, type_=kind)
+    return sa.cast(parameter, kind) if isinstance(kind, sa.LargeBinary) else parameter
+
+
+@lru_cache(maxsize=CHUNK)
+def _change(number: int) -> Any:
+    new = _list(number).c
     owned = sa.and_(in_state(State.SENDING), row.claim_token == new.token)
     late = sa.and_(new.state == State.SENT.value, in_state(State.PENDING, State.UNCERTAIN, State.FAILED))
-    return (
-        sa.update(email_outbox)
-        .where(row.id == new.id, sa.or_(owned, late))
-        .values(
-            {
-                "state": new.state,
-                "held": None,
-                "claim_token": new.token,  # a late success leaves its token too: a repetition finds it
-                "lease_until": None,
-                "due_at": sa.func.coalesce(new.due_at, row.due_at),
-                "finished_at": new.finished_at,
-                "sent_at": new.sent_at,
-                "attempts": row.attempts - new.given_back,
-                "channel_faults": row.channel_faults + new.faults,
-                "maybe_delivered": sa.or_(row.maybe_delivered, new.doubtful),
-                "handover_at": sa.case((new.keeps_mark, row.handover_at)),
-                "payload": sa.case((new.keeps_payload, row.payload)),
-                "key_id": sa.case((new.keeps_payload, row.key_id)),
-                "provider_id": new.provider_id,
-                "route": sa.func.coalesce(new.route, row.route),
-                **{name: new[name] for name in (*of_cause(None), "detail")},
-            }
-        )
-        .returning(row.id)
-    )
+    changed = sa.update(email_outbox).where(row.id == new.id, sa.or_(owned, late))
+    return changed.values(_assigned(new)).returning(row.id)
+
+
+def _assigned(new: Any) -> dict[str, Any]:
+    return {
+        "state": new.state,
+        "held": None,
+        "claim_token": new.token,  # a late success leaves its token too: a repetition finds it
+        "lease_until": None,
+        "due_at": sa.func.coalesce(new.due_at, row.due_at),
+        "finished_at": new.finished_at,
+        "sent_at": new.sent_at,
+        "attempts": row.attempts - new.given_back,
+        "channel_faults": row.channel_faults + new.faults,
+        "maybe_delivered": sa.or_(row.maybe_delivered, new.doubtful),
+        "handover_at": sa.case((new.keeps_mark, row.handover_at)),
+        "payload": sa.case((new.keeps_payload, row.payload)),
+        "key_id": sa.case((new.keeps_payload, row.key_id)),
+        "provider_id": new.provider_id,
+        "route": sa.func.coalesce(new.route, row.route),
+        **{name: new[name] for name in (*of_cause(None), "detail")},
+    }
 
 
 def _has_history(result: Result) -> bool:
