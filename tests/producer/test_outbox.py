@@ -356,7 +356,7 @@ def test_an_outbox_from_the_environment(engine: sa.Engine, ring: KeyRing, tmp_pa
 
 def test_an_environment_that_lacks_the_ring_names_it() -> None:
     with pytest.raises(ConfigurationError, match="OUTBOX_KEY_RING"):
-        Outbox.from_env({"OUTBOX_ENV": "test", "OUTBOX_SENDER": "a@shop.example"})
+        Outbox.from_env({"OUTBOX_ENV": "production", "OUTBOX_SENDER": "a@shop.example"})
 
 
 def test_a_finished_message_keeps_its_own_id(engine: sa.Engine, outbox: Outbox) -> None:
