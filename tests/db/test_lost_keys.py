@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from outbox_admin.db.schema import audit_entry, outbox_key
-from outbox_admin.db.store import keys, lost_keys, workers
+from outbox_admin.db.store import keys, lost_keys, sweeps, workers
 from outbox_admin.db.store.workers import Heartbeat
 from tests.db.rows import KID, NOW, add, claim, counted, later, read
 
@@ -142,6 +142,7 @@ def test_five_pass_by_themselves_and_the_others_wait_for_an_operator(engine: sa.
         wait = {"grace": GRACE, "usable": {KID}}
         assert lost_keys.reject_after_grace(db, now=later(days=3), **wait) == sorted(rows[:5])
         assert {read(db, one).held for one in rows[5:]} == {"unreadable"}
+        assert sweeps.give_up(db, now=later(days=6), after=timedelta(days=3)) == []
         assert lost_keys.reject_after_grace(db, now=later(days=4), **wait) == []
         keys.declare_lost(db, GONE, who="op", now=later(days=4))
         assert lost_keys.reject_lost_keys(db, now=later(days=4)) == sorted(rows[5:])

@@ -121,7 +121,7 @@ def reject_after_grace(
     free = max(0, FREE - _recent(db, now=now))
     ids = take_ids(db, condemned, order=(row.due_at, row.id), limit=min(free, limit))
     rejected = _reject(db, ids, condemned, why="missing_key_rejected", now=now)
-    _set_aside(db, condemned, limit=limit)
+    _set_aside(db, condemned, now=now, limit=limit)
     return rejected
 
 
@@ -137,9 +137,11 @@ def _recent(db: Database, *, now: datetime) -> int:
     return number
 
 
-def _set_aside(db: Database, condemned: sa.ColumnElement[bool], *, limit: int) -> None:
-    ids = take_ids(db, condemned, limit=limit)
-    db.execute(sa.update(email_outbox).where(among(row.id, ids), condemned).values(held=UNREADABLE))
+def _set_aside(db: Database, condemned: sa.ColumnElement[bool], *, now: datetime, limit: int) -> None:
+    """The time of waiting for the key does not count towards giving up: the operator gets the whole span."""
+    if ids := take_ids(db, condemned, limit=limit):
+        change = sa.update(email_outbox).where(among(row.id, ids), condemned)
+        db.execute(change.values(held=UNREADABLE, first_due_at=now))
 
 
 def _reject(
