@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from outbox_admin import KeyRing, Message, Outbox
 from outbox_admin.core.backoff import Backoff
 from outbox_admin.core.lifecycle import Policy
+from outbox_admin.crypto.envelope import Binding
 from outbox_admin.db.schema import email_attempt, email_outbox
+from outbox_admin.db.store import reclaim
 from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.clock import Clock
 from outbox_admin.delivery.common import Common
@@ -105,6 +107,22 @@ class Room:
         """Behind the store's back, as damage or another program would."""
         with self.engine.begin() as db:
             db.execute(sa.update(email_outbox).where(email_outbox.c.id == row_id).values(**values))
+
+    def seal(self, row_id: UUID, plaintext: bytes) -> None:
+        """Puts another payload into a row, sealed as ours: made by hand, or by another program."""
+        row = self.row(row_id)
+        binding = Binding(row_id, row.idempotency_key, row.recipient, row.template_key)
+        payload = self.ring.seal(plaintext, binding)
+        self.change(row_id, payload=payload, payload_size=len(payload))
+
+    def reclaim(self) -> int:
+        with self.engine.begin() as db:
+            return len(reclaim.reclaim(db, now=self.clock.now()))
+
+    def lose(self, row_id: UUID) -> None:
+        """As if its worker had been silent for a lease: the row is taken back."""
+        self.change(row_id, lease_until=self.clock.now() - timedelta(seconds=1))
+        assert self.reclaim() == 1
 
     def due(self, row_id: UUID) -> datetime:
         moment: datetime = self.row(row_id).due_at
