@@ -10,10 +10,9 @@ import click
 import sqlalchemy as sa
 
 from outbox_admin.cli.boundary import Refused
-from outbox_admin.cli.desk import actor, desk, open_engine, read_settings
+from outbox_admin.cli.desk import actor, desk, open_engine, read_settings, reading
 from outbox_admin.cli.output import json_option, print_json, print_table
 from outbox_admin.cli.queue import find
-from outbox_admin.core.cause import Kind
 from outbox_admin.core.words import plural
 from outbox_admin.db.reads import clock, plans
 from outbox_admin.db.reads.dead import DeadFilter
@@ -37,17 +36,15 @@ WORDS = {
 
 @click.command()
 @click.argument("which", nargs=-1, metavar="[ID|KEY]...")
-@click.option(
-    "--kind", type=click.Choice([kind.value for kind in Kind]), help="All dead letters with this cause."
-)
-@click.option("--template", help="All dead letters of this template key.")
+@click.option("--like", metavar="ID|KEY", help="All dead letters with the cause of this one.")
+@click.option("--template", default="", help="Of those, or of all dead letters, this template key.")
 @click.option("--include-doubtful", is_flag=True, help="Also those of which a copy may have been delivered.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def retry(
     which: tuple[str, ...],
-    kind: str | None,
-    template: str | None,
+    like: str | None,
+    template: str,
     include_doubtful: bool,
     yes: bool,
     as_json: bool,
@@ -59,15 +56,14 @@ def retry(
     \b
     Examples:
       outbox-admin retry 0190a1f2-7c3e-7d1a-9b42-0f6f5f8c2d11
-      outbox-admin retry --kind network --template password.reset
+      outbox-admin retry --like invoice:2026-031 --template invoice.notice
     """
-    if bool(which) == bool(kind or template):
-        raise click.UsageError("Give messages, or a group by --kind or --template.")
+    if bool(which) == bool(like or template):
+        raise click.UsageError("Give messages, or a group by --like or --template.")
     if which:
         _retry_each(which, as_json)
     else:
-        wanted = Selection(wanted=DeadFilter(kind=kind, template=template or ""))
-        _retry_group(wanted, include_doubtful=include_doubtful, yes=yes, as_json=as_json)
+        _retry_group(_group(like, template), include_doubtful=include_doubtful, yes=yes, as_json=as_json)
 
 
 @click.command()
@@ -113,6 +109,18 @@ def _tell(done: list[tuple[UUID, str]], as_json: bool) -> None:
         print_json({"messages": [{"id": row_id, "result": result} for row_id, result in done]})
     else:
         print_table(("id", "result"), done)
+
+
+def _group(like: str | None, template: str) -> Selection:
+    """The console's groups: same state, kind, phase and code."""
+    if like is None:
+        return Selection(wanted=DeadFilter(template=template))
+    with reading() as at:
+        row = find(at, like)[0]
+    if row.cause is None:
+        raise Refused("This message has no cause to look for; give messages, or --template.")
+    cause = row.cause
+    return Selection(wanted=DeadFilter(row.state, cause.kind, cause.phase, cause.code, template))
 
 
 def _retry_group(selection: Selection, *, include_doubtful: bool, yes: bool, as_json: bool) -> None:

@@ -1,0 +1,60 @@
+"""The demo as a process: every message ends as its name says, and the mails are at the relay."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from outbox_admin.demo.cast import CAST
+from outbox_admin.demo.traffic import traffic
+from tests.cli.conftest import Shell
+from tests.support.ports import free_port
+
+DEMO = [sys.executable, "-W", "error", "-c", "from outbox_admin.cli import main; main()", "demo"]
+
+
+@pytest.mark.slow
+def test_the_demo_ends_by_itself_and_everything_ended_as_named(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    port = free_port()
+    done = subprocess.run(
+        [*DEMO, "--for", "10", "--port", str(port), "--json"],
+        capture_output=True,
+        text=True,
+        env=environ,
+        cwd="/",
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["url"] == f"http://127.0.0.1:{port}"
+    assert {one["name"]: one["state"] for one in verdict["named"]} == {part.name: part.state for part in CAST}
+    assert verdict["states"]["sent"] == verdict["caught"] > len(CAST)
+    assert verdict["attempts"]["failed"] == 3
+    assert "Sign in" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_names_a_port_that_is_taken(bare_shell: Shell) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = bare_shell("demo", "--for", "5", "--port", str(taken.getsockname()[1]), code=2)
+    assert "in use" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_traffic_is_of_four_kinds_and_each_message_has_its_own_key() -> None:
+    letters = [letter for letter, _ in zip(traffic(), range(40), strict=False)]
+    assert {letter.template_key for letter in letters} == {
+        "account.verify",
+        "workspace.invite",
+        "invoice.notice",
+        "password.reset",
+    }
+    assert len({letter.key for letter in letters}) == 40
