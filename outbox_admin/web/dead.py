@@ -59,6 +59,7 @@ class DeadList:
     earlier_url: str | None
     later_url: str | None
     poll_url: str
+    here_url: str
     selectable: bool
 
 
@@ -167,6 +168,7 @@ def _listing(asking: Visit, wanted: DeadFilter) -> DeadList:
         beside("before", 0) if page.earlier and rows else None,
         beside("after", -1) if page.later and rows else None,
         url_for("outbox.dead.fragment_listed", **_fields(wanted), **kept),
+        url_for("outbox.dead.listed", **_fields(wanted), **kept),
         asking.may(Role.OPERATOR) and any(row.retryable for row in rows),
     )
 

@@ -48,6 +48,7 @@ class Listing:
     poll_url: str
     newer: int
     newest_url: str
+    here_url: str
     filtered: bool
     selectable: bool
 
@@ -75,6 +76,7 @@ def listing(asking: Visit, asked: Asked, page: Page) -> Listing:
         poll_url=_fragment(rows=addresses.pack(ids), edges=edges),
         newer=_newer(asking, asked, ids, page),
         newest_url=_url(asked),
+        here_url=_url(asked, **{name: request.args.get(name) for name in ("after", "before")}),
         filtered=bool(chips(asked)),
         selectable=asking.may(Role.OPERATOR) and any(view.retryable for view in views),
     )

@@ -3,7 +3,6 @@
 from html.parser import HTMLParser
 from typing import Any
 
-
 _INLINE = {"a", "code", "em", "q", "span", "strong", "time"}
 
 

@@ -79,7 +79,7 @@ def advance(db: Database, *, now: datetime, limit: int = STEP) -> int:
     for row in db.execute(waiting).mappings().all():
         found = of_row(row)
         room = min(limit, _room(found, now=now))
-        if room > 0 and _lock(db, found):
+        if room > 0 and lock(db, found):
             return _step(db, found, now=now, limit=room)
     return 0
 
@@ -87,7 +87,7 @@ def advance(db: Database, *, now: datetime, limit: int = STEP) -> int:
 def apply_now(db: Database, plan_id: UUID, *, now: datetime) -> None:
     """A small plan as a whole, right after it was confirmed."""
     found = find(db, plan_id)
-    if found is not None and found.finished_at is None and _lock(db, found):
+    if found is not None and found.finished_at is None and lock(db, found):
         _step(db, found, now=now, limit=AT_ONCE + 1)
 
 
@@ -99,7 +99,7 @@ def _room(found: Plan, *, now: datetime) -> int:
     return int(found.pace * minutes) + 1 - found.moved
 
 
-def _lock(db: Database, found: Plan) -> bool:
+def lock(db: Database, found: Plan) -> bool:
     """True when nobody has moved the plan on since it was read; then it is ours until the transaction ends."""
     same = plan.c.last_id.is_(None) if found.last_id is None else plan.c.last_id == found.last_id
     locked = db.execute(
