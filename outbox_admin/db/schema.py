@@ -68,9 +68,7 @@ email_outbox = sa.Table(
     sa.Column("key_id", sa.Text),
     sa.Column("payload", sa.LargeBinary),
     sa.Column("payload_size", sa.Integer, nullable=False, server_default="0"),
-    sa.Column(
-        "has_payload", sa.Boolean, sa.Computed("payload IS NOT NULL", persisted=True)
-    ),
+    sa.Column("has_payload", sa.Boolean, sa.Computed("payload IS NOT NULL", persisted=True)),
     sa.Column("provider_id", sa.Text),
     sa.Column("route", sa.Text),
     *_cause(),
@@ -97,9 +95,7 @@ _partial(
     "due_at",
     "id",
 )
-_partial(
-    "ix_email_outbox_held", "state = 'pending' AND held IS NOT NULL", "held", "due_at"
-)
+_partial("ix_email_outbox_held", "state = 'pending' AND held IS NOT NULL", "held", "due_at")
 _partial("ix_email_outbox_open", "state IN ('pending', 'sending')", "first_due_at")
 _partial(
     "ix_email_outbox_expiring",
@@ -156,14 +152,10 @@ outbox_key = sa.Table(
     "outbox_key",
     metadata,
     sa.Column("kid", sa.Text, primary_key=True),
-    sa.Column(
-        "check_value", sa.Text
-    ),  # empty until a worker that holds the key registered it
+    sa.Column("check_value", sa.Text),  # empty until a worker that holds the key registered it
     sa.Column("state", sa.Text, nullable=False, server_default="known"),  # known, lost
     sa.Column("proven_at", UtcDateTime),  # a payload was authenticated with it
-    sa.Column(
-        "missing_since", UtcDateTime
-    ),  # no live worker holds it although rows wait for it
+    sa.Column("missing_since", UtcDateTime),  # no live worker holds it although rows wait for it
     sa.Column("created_at", UtcDateTime, nullable=False),
 )
 
@@ -171,9 +163,7 @@ outbox_route = sa.Table(
     "outbox_route",
     metadata,
     sa.Column("name", sa.Text, primary_key=True),
-    sa.Column(
-        "breaker", sa.Text, nullable=False, server_default="closed"
-    ),  # closed, open, half_open
+    sa.Column("breaker", sa.Text, nullable=False, server_default="closed"),  # closed, open, half_open
     sa.Column("opened_at", UtcDateTime),
     sa.Column("next_probe_at", UtcDateTime),
     sa.Column("probing_by", sa.Text),
@@ -194,9 +184,7 @@ outbox_worker = sa.Table(
     sa.Column("pid", sa.Integer, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),  # worker, gunicorn, embedded
     sa.Column("version", sa.Text, nullable=False),
-    sa.Column(
-        "state", sa.Text, nullable=False, server_default="active"
-    ),  # active, draining, stopped
+    sa.Column("state", sa.Text, nullable=False, server_default="active"),  # active, draining, stopped
     sa.Column("lanes", sa.Integer, nullable=False),
     sa.Column("started_at", UtcDateTime, nullable=False),
     sa.Column("beat_at", UtcDateTime, nullable=False),
@@ -209,9 +197,7 @@ outbox_worker = sa.Table(
     sa.Column("deferred", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("faults", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("errors", sa.BigInteger, nullable=False, server_default="0"),
-    sa.Column(
-        "breakers", sa.JSON
-    ),  # {route: {"until": iso time, "phase":, "kind":, "code":}}
+    sa.Column("breakers", sa.JSON),  # {route: {"until": iso time, "phase":, "kind":, "code":}}
     sa.Column("simulating", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("seals_until", UtcDateTime),  # when its key ring stops sealing; null: no end in sight
 )
@@ -240,10 +226,7 @@ outbox_minute = sa.Table(
     sa.Column("template_key", sa.Text, primary_key=True),
     sa.Column("shard", sa.SmallInteger, primary_key=True),
     sa.Column("count", sa.Integer, nullable=False),
-    *(
-        sa.Column(name, sa.Integer, nullable=False, server_default="0")
-        for name in LATENCY_COLUMNS
-    ),
+    *(sa.Column(name, sa.Integer, nullable=False, server_default="0") for name in LATENCY_COLUMNS),
 )
 
 suppression = sa.Table(
@@ -286,9 +269,7 @@ console_session = sa.Table(
 console_throttle = sa.Table(
     "console_throttle",
     metadata,
-    sa.Column(
-        "subject", sa.Text, primary_key=True
-    ),  # keyed hash of an account name or an address
+    sa.Column("subject", sa.Text, primary_key=True),  # keyed hash of an account name or an address
     sa.Column("failures", sa.Integer, nullable=False),
     sa.Column("since", UtcDateTime, nullable=False),
     sa.Column("blocked_until", UtcDateTime),
@@ -319,12 +300,8 @@ retry_plan = sa.Table(
     sa.Column(
         "filter", sa.JSON, nullable=False
     ),  # {"ids": [...]} or {"kind":, "phase":, "code":, "template":, ...}
-    sa.Column(
-        "watermark", UtcDateTime, nullable=False
-    ),  # rows that finished later are not part of it
-    sa.Column(
-        "include_doubtful", sa.Boolean, nullable=False, server_default=sa.false()
-    ),
+    sa.Column("watermark", UtcDateTime, nullable=False),  # rows that finished later are not part of it
+    sa.Column("include_doubtful", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("expected", sa.Integer, nullable=False),
     sa.Column("pace", sa.Integer),  # rows a minute
     sa.Column("confirmed_at", UtcDateTime),

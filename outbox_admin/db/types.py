@@ -20,9 +20,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(
-                "a time without a zone cannot be stored; give an aware UTC datetime"
-            )
+            raise ValueError("a time without a zone cannot be stored; give an aware UTC datetime")
         utc: datetime = value.astimezone(UTC)
         return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
 
@@ -31,8 +29,4 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         if value is None:
             return None
         stored: datetime = value
-        return (
-            stored.replace(tzinfo=UTC)
-            if stored.tzinfo is None
-            else stored.astimezone(UTC)
-        )
+        return stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC)

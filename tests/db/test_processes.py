@@ -35,7 +35,7 @@ def test_oc_45_workers_on_one_queue_take_each_row_once(engine: sa.Engine, databa
     with multiprocessing.get_context("spawn").Pool(PROCESSES) as processes:
         taken = [row_id for mine in processes.map(drain, [database_url] * PROCESSES) for row_id in mine]
     with engine.begin() as db:
-        for _ in range(2):  # a process may leave while others still hold the last rows' locks
+        for _ in range(2):  # a process may leave having lost every race
             left = [result(one, accepted()) for one in claim(db, limit=400)]
             taken += results.record(db, left, now=NOW, worker="last")
         assert counted(db) == {"accepted": 400}

@@ -16,11 +16,13 @@ import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import OnUnknown, Standing, State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store.rows import ALONE, DUE, Database, among, in_state, row, take_ids, unexpired
+from outbox_admin.db.store.rows import ALONE, DUE, Database, among, in_state, row, unexpired
 
 PRIORITIES = (0, 1, 2)
 #: Octets of a sealed payload that a claim returns; a larger one is read just before it is sent.
 INLINE = 256 * 1024
+#: How often a claim looks again when another worker took every row that it had read.
+LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,12 @@ def claim_batch(
     ``usable`` are the ids of the keys that this worker opens; None claims rows of any key. Fewer than ``limit`` may
     come back while others claim too.
     """
-    ids = candidates(db, now=now, limit=limit, usable=usable)
-    return take(db, ids, now=now, token=token, worker=worker, lease=lease)
+    for _ in range(LOOKS):
+        ids = candidates(db, now=now, limit=limit, usable=usable)
+        claims = take(db, ids, now=now, token=token, worker=worker, lease=lease)
+        if claims or not ids:
+            return claims  # having locked rows, a further look could wait for somebody who waits for us
+    return []
 
 
 def claim_alone(
@@ -92,7 +98,7 @@ def claim_alone(
     """Claims at most one of the rows that came back from a lost worker: should it kill again, it kills alone."""
     stamped = sa.and_(in_state(State.PENDING), row.held == ALONE)
     due = (row.due_at <= now, unexpired(now), _openable(usable))
-    ids = take_ids(db, stamped, *due, order=(row.due_at,), limit=1)
+    ids = _read_ids(db, stamped, *due, order=(row.due_at,), limit=1)
     return _take(db, ids, stamped, now=now, token=token, worker=worker, lease=lease)
 
 
@@ -102,7 +108,7 @@ def candidates(db: Database, *, now: datetime, limit: int, usable: Collection[st
     for priority in PRIORITIES:
         if len(ids) < limit:
             due = (DUE, row.priority == priority, row.due_at <= now, unexpired(now), _openable(usable))
-            ids += take_ids(db, *due, order=(row.due_at, row.id), limit=limit - len(ids))
+            ids += _read_ids(db, *due, order=(row.due_at, row.id), limit=limit - len(ids))
     return ids
 
 
@@ -117,6 +123,13 @@ def load_payload(db: Database, *, row_id: UUID, token: UUID) -> bytes | None:
     """The sealed payload of a row that ``token`` still owns; None if it does not."""
     owned = sa.select(row.payload).where(row.id == row_id, row.claim_token == token, in_state(State.SENDING))
     return db.execute(owned).scalar_one_or_none()
+
+
+def _read_ids(
+    db: Database, *where: sa.ColumnElement[bool], order: tuple[sa.Column[Any], ...], limit: int
+) -> list[UUID]:
+    """A plain read without locks: it runs on every engine, and the UPDATE decides."""
+    return list(db.execute(sa.select(row.id).where(*where).order_by(*order).limit(limit)).scalars())
 
 
 def _openable(usable: Collection[str] | None) -> sa.ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""Conditions and values that several writers share. No statement is executed here."""
+"""What several writers share: conditions, values, and the bounded reading of ids before a change."""
 
 from __future__ import annotations
 
