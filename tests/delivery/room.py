@@ -67,8 +67,21 @@ class Room:
     def __post_init__(self) -> None:
         self.outbox = Outbox(keys=self.ring, sender=SENDER, clock=self.clock.now)
 
-    def parts(self, *routes: Route, rules: Rules = CAREFUL, **changes: Any) -> Parts:
-        clock = Clock(source=lambda db: self.clock.now(), host=self.clock.now, monotonic=self.clock.monotonic)
+    def rules(self, **changes: Any) -> Rules:
+        return replace(CAREFUL, **changes)
+
+    def parts(
+        self,
+        *routes: Route,
+        rules: Rules = CAREFUL,
+        host_is_fast_by: timedelta = timedelta(0),
+        **changes: Any,
+    ) -> Parts:
+        clock = Clock(
+            source=lambda db: self.clock.now(),
+            host=lambda: self.clock.now() + host_is_fast_by,
+            monotonic=self.clock.monotonic,
+        )
         made = Parts(self.engine, self.ring, routes, rules, clock, self.roll, uuid4)
         return replace(made, **changes)
 

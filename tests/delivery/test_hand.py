@@ -1,0 +1,60 @@
+"""What a lane holds is taken by the lane or by whoever stops it, never by both."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from outbox_admin.db.store.claims import Claim
+from outbox_admin.delivery.hand import Hand, Open
+from tests.delivery.room import Room
+
+
+@pytest.fixture
+def claims(sqlite_room: Room) -> list[Claim]:
+    for number in range(3):
+        sqlite_room.enqueue(f"{number}@example.com")
+    return sqlite_room.dispatcher().claiming.batch(3)
+
+
+@pytest.fixture
+def hand(claims: list[Claim]) -> Hand:
+    hand = Hand()
+    hand.take(uuid4(), claims, leased_from=100.0)
+    return hand
+
+
+def opened(claim: Claim) -> Open:
+    return Open(claim, "primary", claim.created_at, 0.0, 180.0)
+
+
+def test_rows_are_begun_in_their_order_and_counted_until_they_end(hand: Hand, claims: list[Claim]) -> None:
+    assert hand.peek(2) == claims[:2]
+    assert hand.begin(opened(claims[0]))
+    assert (hand.count, hand.peek(5)) == (3, claims[1:])
+    assert hand.end()
+    assert hand.count == 2
+
+
+def test_what_was_released_is_not_begun(hand: Hand, claims: list[Claim]) -> None:
+    assert hand.empty() == [claim.id for claim in claims]
+    assert not hand.begin(opened(claims[0]))
+    assert not hand.drop(claims[1].id)
+    assert hand.count == 0
+
+
+def test_an_open_hand_over_is_answered_for_by_one(hand: Hand, claims: list[Claim]) -> None:
+    hand.begin(opened(claims[0]))
+    seized = hand.seize()
+    assert seized is not None
+    assert seized.claim == claims[0]
+    assert not hand.end()
+    assert hand.seize() is None
+
+
+def test_a_renewal_may_have_left_out_what_was_fresh(hand: Hand) -> None:
+    hand.renewed(200.0)
+    assert hand.leased_from == 170.0
+    hand.renewed(150.0)
+    assert hand.leased_from == 170.0
