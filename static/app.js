@@ -4,6 +4,8 @@
 (() => {
   const root = document.documentElement;
   root.classList.add("js");
+  // htmx notes the page's address when it loads; nothing of ours is kept by the browser.
+  try { sessionStorage.removeItem("htmx-current-path-for-history"); } catch { /* storage may be forbidden */ }
   const find = (selector, within = document) => within.querySelector(selector);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const dialog = () => find("#dialog");
