@@ -119,8 +119,9 @@ def _group(like: str | None, template: str) -> Selection:
         row = find(at, like)[0]
     if row.cause is None:
         raise Refused("This message has no cause to look for; give messages, or --template.")
-    cause = row.cause
-    return Selection(wanted=DeadFilter(row.state, cause.kind, cause.phase, cause.code, template))
+    kind, phase, code = row.cause.kind, row.cause.phase, row.cause.code
+    wanted = DeadFilter(state=row.state, kind=kind, phase=phase, code=code, template=template)
+    return Selection(wanted=wanted)
 
 
 def _retry_group(selection: Selection, *, include_doubtful: bool, yes: bool, as_json: bool) -> None:

@@ -169,13 +169,13 @@ def test_retry_moves_a_failed_message_once(shell: Shell, relay: Catcher, count: 
 
 def test_retry_of_a_group_touches_what_matches(shell: Shell, relay: Catcher) -> None:
     fail(shell, relay, "a", "b", "c")
-    assert shell("retry", "--kind", "dns", "--yes", code=1).stderr.startswith(
-        "outbox-admin: Nothing to retry"
-    )
-    kind = shell.json("list", "--state", "failed")["messages"][0]["cause"]["kind"]
-    shell("retry", "--kind", kind, given="n\n", code=1)
-    assert shell.json("retry", "--kind", kind, "--yes") == {"matching": 3, "moved": 3, "left": 0}
-    assert drain(shell)["accepted"] == 3
+    enqueue(shell, "d", "--template-key", "other")
+    nothing = shell("retry", "--template", "other", "--yes", code=1).stderr
+    assert nothing.startswith("outbox-admin: Nothing to retry")
+    assert "no cause" in shell("retry", "--like", "d", code=1).stderr
+    shell("retry", "--like", "a", given="n\n", code=1)
+    assert shell.json("retry", "--like", "a", "--yes") == {"matching": 3, "moved": 3, "left": 0}
+    assert drain(shell)["accepted"] == 4
     assert "Give messages" in shell("retry", code=2).stderr
 
 

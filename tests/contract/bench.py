@@ -40,11 +40,17 @@ class Bench:
     """``settings`` are given as ``rules="plain", smtp_timeout="1s"``; the relay's place comes by itself."""
 
     def __init__(
-        self, engine: sa.Engine, folder: Path, *, relay: Catcher | Relay | None = None, **settings: str
+        self,
+        engine: sa.Engine,
+        folder: Path,
+        *,
+        relay: Catcher | Relay | None = None,
+        clock: FakeClock | None = None,
+        **settings: str,
     ) -> None:
         self.engine = engine
         self.folder = folder
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self.roll = 0.0
         self.key_ring = folder / "keyring.json"
         if not self.key_ring.exists():
