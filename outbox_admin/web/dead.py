@@ -48,7 +48,7 @@ class GroupView:
     first: Moment
     last: Moment
     templates: tuple[str, ...]
-    payload_until: Moment | None
+    payload_until: str
     url: str
     fields: dict[str, Any]
 
@@ -135,7 +135,7 @@ def _group(group: Group, asking: Visit) -> GroupView:
         first=moment(group.first, now=now),
         last=moment(group.last, now=now),
         templates=group.templates,
-        payload_until=moment(kept + asking.console.settings.keep_payload, now=now) if kept else None,
+        payload_until=f"{kept + asking.console.settings.keep_payload:%d %b %Y}" if kept else "",
         url=url_for("outbox.dead.listed", **_fields(wanted)),
         fields=_fields(wanted),
     )

@@ -8,11 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, render_template, request, url_for
+from flask import Blueprint, Response, render_template, request
 
 from outbox_admin.core import catalogue
 from outbox_admin.core.health import START_COMMANDS, Finding, Level
-from outbox_admin.core.words import span
 from outbox_admin.db.reads import overview as reads
 from outbox_admin.db.reads import traffic
 from outbox_admin.db.reads.health import health, heartbeats, is_alive, is_stuck
@@ -20,6 +19,7 @@ from outbox_admin.web.charts import Chart, outcomes_chart
 from outbox_admin.web.guard import access
 from outbox_admin.web.present import Moment, moment
 from outbox_admin.web.regions import answer, region
+from outbox_admin.web.tiles import Tile, tiles
 from outbox_admin.web.visit import Role, Visit, visit
 
 pages = Blueprint("overview", __name__)
@@ -30,17 +30,6 @@ RANGES = {
     "24h": (timedelta(hours=24), timedelta(hours=1)),
     "7d": (timedelta(days=7), timedelta(hours=4)),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """``tone`` colours a figure that asks for attention."""
-
-    label: str
-    value: str
-    note: str
-    url: str
-    tone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +95,12 @@ def _read(asking: Visit, chosen: str) -> Overview:
     workers = heartbeats(db, now=now)
     buckets = traffic.outcomes(db, since=now - length, until=now, step=step)
     causes = traffic.top_causes(db, since=now - length)
+    hour = traffic.totals(db, since=now - timedelta(hours=1))
     return Overview(
         level=state.level,
         summary=_summary(state.level, state.findings),
         findings=state.findings,
-        tiles=_tiles(
-            reads.tiles(db, now=now), traffic.totals(db, since=now - timedelta(hours=1)), state.oldest_due
-        ),
+        tiles=tiles(reads.tiles(db, now=now), hour, state.oldest_due),
         chart=outcomes_chart(buckets, step=step),
         causes=tuple(
             CauseLine(catalogue.words(one.cause), one.count, moment(one.last, now=now)) for one in causes
@@ -129,55 +117,6 @@ def _summary(level: Level, findings: Sequence[Finding]) -> str:
     if level is Level.OK:
         return "All is well."
     return f"{wrong} {'thing needs' if wrong == 1 else 'things need'} attention."
-
-
-def _tiles(counts: reads.Tiles, hour: dict[str, int], oldest_due: float | None) -> tuple[Tile, ...]:
-    def messages(**filters: Any) -> str:
-        return url_for("outbox.messages.show", **filters)
-
-    def dead(state: str) -> str:
-        return url_for("outbox.dead.listed", state=state)
-
-    late = f"oldest {span(oldest_due)} late" if oldest_due is not None else "nothing overdue"
-    stale = f"{counts.stale} past their lease" if counts.stale.value else "in workers' hands"
-    sent, simulated = hour.get("accepted", 0), hour.get("simulated", 0)
-    return (
-        Tile("Due now", str(counts.due), late, messages(overdue=1)),
-        Tile("Waiting", str(counts.later), "to retry, or scheduled", messages(state="pending", sort="due")),
-        Tile(
-            "Sending",
-            str(counts.sending),
-            stale,
-            messages(state="sending"),
-            "warn" if counts.stale.value else "",
-        ),
-        Tile(
-            "Held", str(counts.held), "by key or pause", messages(held=1), "warn" if counts.held.value else ""
-        ),
-        Tile(
-            "Failed",
-            str(counts.failed),
-            "attempts used up",
-            dead("failed"),
-            "bad" if counts.failed.value else "",
-        ),
-        Tile(
-            "In doubt",
-            str(counts.uncertain),
-            "may have arrived",
-            dead("uncertain"),
-            "warn" if counts.uncertain.value else "",
-        ),
-        Tile(
-            "Refused", str(counts.rejected), f"{counts.rejected_last_hour} in the last hour", dead("rejected")
-        ),
-        Tile(
-            "Sent",
-            f"{sent:,}",
-            "in the last hour" + (f" · {simulated:,} simulated" if simulated else ""),
-            messages(state="sent"),
-        ),
-    )
 
 
 def _worker(worker: sa.Row[Any], asking: Visit) -> WorkerView:

@@ -13,17 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from outbox_admin.core.catalogue import restore
-from outbox_admin.core.health import (
-    Count,
-    Crew,
-    Figures,
-    Finding,
-    Level,
-    MissingKey,
-    Pause,
-    findings,
-    worst,
-)
+from outbox_admin.core.findings import findings, worst
+from outbox_admin.core.health import Count, Crew, Figures, Finding, Level, MissingKey, Pause
 from outbox_admin.core.lifecycle import DEAD, LIVE, State
 from outbox_admin.db.reads.rows import Database
 from outbox_admin.db.schema import email_outbox as outbox

@@ -1,0 +1,184 @@
+"""What the figures of a queue mean for the person on call: sentences, levels, cures. Pure: no database, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from outbox_admin.core.catalogue import cure, words
+from outbox_admin.core.health import START_COMMANDS, Figures, Finding, Level, MissingKey, Pause
+from outbox_admin.core.words import plural, span
+
+#: Seconds since the earliest passed ``due_at``: (warning, critical). Over it, the dispatcher stands still.
+DUE_LIMITS = (60.0, 300.0)
+#: Seconds since the oldest open row first became due: (warning, critical).
+PENDING_LIMITS = (30 * 60.0, 90 * 60.0)
+#: So many refusals within an hour are more than some mistyped addresses.
+REJECTED_LIMIT = 20
+
+
+def worst(findings: Sequence[Finding]) -> Level:
+    """The level of the whole."""
+    return max(
+        (finding.level for finding in findings),
+        key=lambda level: level.rank,
+        default=Level.OK,
+    )
+
+
+def findings(figures: Figures) -> tuple[Finding, ...]:
+    """Worst first; within a level in the order in which somebody would look."""
+    found = list(_all(figures))
+    return tuple(sorted(found, key=lambda finding: -finding.level.rank))
+
+
+def _all(figures: Figures) -> Iterator[Finding]:
+    yield _workers(figures)
+    yield from (_missing_key(key, now=figures.now) for key in figures.missing_keys)
+    yield from (_pause(pause, now=figures.now) for pause in figures.pauses)
+    yield _due(figures)
+    yield _pending(figures)
+    yield from _held(figures)
+    yield from _dead(figures)
+
+
+def _workers(figures: Figures) -> Finding:
+    crew = figures.crew
+    if crew.alive == 0:
+        seen = (
+            f" The last one was seen {span((figures.now - crew.last_beat_at).total_seconds())} ago."
+            if (crew.last_beat_at)
+            else ""
+        )
+        level = Level.WARNING if figures.oldest_due is None else Level.CRITICAL
+        cure = "Start one: " + ", or ".join(START_COMMANDS) + "."
+        return Finding("workers", level, f"No worker reports; nothing is sent.{seen}", cure)
+    if crew.stuck:
+        sentence = (
+            f"{crew.stuck} of {crew.alive} workers made no progress for over 200 s while holding messages."
+        )
+        return Finding(
+            "workers",
+            Level.WARNING,
+            sentence,
+            "Look at its log and restart it; its messages come back by themselves.",
+        )
+    lost = f" {crew.lost} stopped reporting." if crew.lost else ""
+    return Finding("workers", Level.OK, f"{plural(crew.alive, 'worker')} at work.{lost}")
+
+
+def _missing_key(key: MissingKey, *, now: datetime) -> Finding:
+    some = key.waiting.value == 1 and not key.waiting.capped
+    verb, pronoun = ("message waits", "it is") if some else ("messages wait", "they are")
+    left = (key.rejects_at - now).total_seconds()
+    when = f"in {span(left)}" if left > 0 else "with the next cycle"
+    return Finding(
+        "key",
+        Level.CRITICAL,
+        f"{key.waiting} {verb} for key {key.kid}, which no worker holds.",
+        f"Restore the key ring, or declare the key lost; {when} {pronoun} rejected.",
+    )
+
+
+def _pause(pause: Pause, *, now: datetime) -> Finding:
+    where = f"route {pause.route}"
+    who = f"Sending on {where} is paused" if pause.host is None else f"Worker {pause.host} has paused {where}"
+    since = f" for {span((now - pause.since).total_seconds())}" if pause.since else ""
+    why = f": {words(pause.cause)}" if pause.cause else ""
+    sentence = f"{who}{since}{why}.{_probe(pause, now=now)}"
+    return Finding("route", Level.WARNING, sentence, cure(pause.cause) if pause.cause else "Check the relay.")
+
+
+def _probe(pause: Pause, *, now: datetime) -> str:
+    if pause.next_probe_at is None:
+        return ""
+    left = (pause.next_probe_at - now).total_seconds()
+    return f" Next try in {span(left)}." if left > 0 else " It is tried now."
+
+
+def _due(figures: Figures) -> Finding:
+    age = figures.oldest_due
+    if age is None:
+        return Finding("due", Level.OK, "Nothing is overdue.")
+    level = _graded(age, DUE_LIMITS)
+    cure = "" if level is Level.OK else "The dispatcher does not keep up: see the workers and the routes."
+    return Finding(
+        "due",
+        level,
+        f"The oldest due message is {span(age)} late; limit {span(DUE_LIMITS[1])}.",
+        cure,
+    )
+
+
+def _pending(figures: Figures) -> Finding:
+    age = figures.oldest_pending
+    if age is None:
+        return Finding("pending", Level.OK, "No message is waiting.")
+    level = _graded(age, PENDING_LIMITS)
+    cure = "" if level is Level.OK else "Open the oldest message and read why its attempts did not succeed."
+    return Finding(
+        "pending",
+        level,
+        f"The oldest open message has been waiting for {span(age)}; limit {span(PENDING_LIMITS[1])}.",
+        cure,
+    )
+
+
+def _held(figures: Figures) -> Iterator[Finding]:
+    for reason, count in figures.held.items():
+        if count.value == 0:
+            continue
+        level, sentence, cure = _HELD.get(reason, (Level.WARNING, "{n} messages are held.", ""))
+        yield Finding("held", level, sentence.format(n=count), cure)
+
+
+_HELD = {
+    "hold": (
+        Level.WARNING,
+        "{n} messages wait for a pause to be lifted.",
+        "Lift the pause when its reason is gone.",
+    ),
+    "format": (
+        Level.WARNING,
+        "{n} messages were sealed by a newer version than any worker understands.",
+        "Upgrade the workers.",
+    ),
+    "unreadable": (
+        Level.CRITICAL,
+        "{n} messages cannot be opened although a worker holds their key; rejecting was stopped.",
+        "Find out what altered the rows or the key ring before anything is rejected.",
+    ),
+}
+
+
+def _dead(figures: Figures) -> Iterator[Finding]:
+    if figures.failed.value:
+        yield Finding(
+            "failed",
+            Level.WARNING,
+            f"{figures.failed} failed: attempts used up.",
+            "Cure the cause, then retry them.",
+        )
+    if figures.uncertain.value:
+        yield Finding(
+            "uncertain",
+            Level.WARNING,
+            f"{figures.uncertain} may have been delivered; nobody knows.",
+            "Ask the relay's log, then retry or leave them.",
+        )
+    if figures.rejected_last_hour.value:
+        level = Level.WARNING if figures.rejected_last_hour.value > REJECTED_LIMIT else Level.OK
+        cure = "See whether one cause stands behind them." if level is Level.WARNING else ""
+        yield Finding(
+            "rejected",
+            level,
+            f"{figures.rejected_last_hour} refused in the last hour.",
+            cure,
+        )
+
+
+def _graded(age: float, limits: tuple[float, float]) -> Level:
+    warning, critical = limits
+    if age > critical:
+        return Level.CRITICAL
+    return Level.WARNING if age > warning else Level.OK
