@@ -24,6 +24,9 @@ from outbox_admin.delivery.pace import Pace
 from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.ways import Way, Ways
 
+#: A row that may kill its worker comes last; in a queue that never ends, after so many full claims.
+ALONE_EVERY = 10
+
 log = logging.getLogger("outbox_admin.delivery")
 
 
@@ -51,9 +54,10 @@ class Dispatcher:
         self._ways = Ways(parts, common.pauses)
         self._handover = Handover(parts, common, self._ways, self.claiming, self.ledger, self.hand)
         self._pace = Pace(batch=rules.batch, window=rules.window)
+        self._full_cycles = 0
 
     def cycle(self) -> Cycle:
-        """One claim of as many rows as the lane can begin soon, then one row that must travel alone."""
+        """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone."""
         if self._stopped():
             return Cycle()
         if not self._common.keys_fit:
@@ -63,7 +67,10 @@ class Dispatcher:
             if way is None:
                 return Cycle(paused=True)
             cycle = self._batch(way)
-            return cycle if self._stopped() else self._single(way, cycle)
+            self._full_cycles = self._full_cycles + 1 if cycle.more else 0
+            if self._stopped() or self._full_cycles % ALONE_EVERY:
+                return cycle
+            return self._single(way, cycle)
         except Exception as error:  # noqa: BLE001 - nothing that happens in a cycle may end the lane
             self._common.tally.add("error")
             log.error("a cycle broke off: %s", describe(error))

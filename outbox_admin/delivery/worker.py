@@ -109,8 +109,11 @@ class Worker:
     def stop(self, grace: float | None = None) -> None:
         """Finishes what is in hand and releases the rest at once.
 
-        After ``grace`` seconds (the rules' ``stop_grace``) a hand-over that is still open is recorded as Unknown.
+        After ``grace`` seconds (the rules' ``stop_grace``) a hand-over that is still open is cut off, and recorded as
+        Unknown where its content may have arrived. A second call does nothing.
         """
+        if self._closed:
+            return
         end = self.parts.clock.monotonic() + (self.parts.rules.stop_grace if grace is None else grace)
         self.common.stopping.asked.set()
         self._woken.set()

@@ -1,0 +1,66 @@
+"""Workers in processes of their own, over the database and the ring of a room."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from tests.delivery.room import SENDER, Room
+from tests.support.ports import HOST
+
+TOKEN = "a token for the figures"
+
+
+class Listening(Protocol):
+    """A relay."""
+
+    port: int
+
+
+def environ(room: Room, folder: Path, relay: Listening) -> dict[str, str]:
+    ring = folder / "keyring.json"
+    if not ring.exists():
+        room.ring.write(ring)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return kept | {
+        "OUTBOX_ENV": "test",
+        "OUTBOX_DATABASE_URL": room.engine.url.render_as_string(hide_password=False),
+        "OUTBOX_KEY_RING": str(ring),
+        "OUTBOX_SENDER": SENDER,
+        "OUTBOX_SMTP_URL": f"smtp://{HOST}:{relay.port}",
+        "OUTBOX_SMTP_TLS": "none",
+        "OUTBOX_CYCLE": "0.2s",
+        "OUTBOX_METRICS_TOKEN": TOKEN,
+    }
+
+
+@contextmanager
+def process(room: Room, folder: Path, relay: Listening, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    folder.mkdir(exist_ok=True)
+    with (folder / "log").open("ab") as log:
+        running = subprocess.Popen(
+            [sys.executable, *command],
+            env=environ(room, folder, relay),
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield running
+        finally:
+            if running.poll() is None:
+                running.kill()
+                running.wait()
+
+
+def until(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
+    waiting, ticks = threading.Event(), 0
+    while not condition() and ticks < seconds / 0.05:
+        waiting.wait(0.05)
+        ticks += 1
+    return condition()
