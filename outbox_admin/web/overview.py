@@ -100,7 +100,7 @@ def _read(asking: Visit, chosen: str) -> Overview:
         level=state.level,
         summary=_summary(state.level, state.findings),
         findings=state.findings,
-        tiles=tiles(reads.tiles(db, now=now), hour, state.oldest_due),
+        tiles=tiles(reads.tiles(db, state, now=now), hour, state.oldest_due),
         chart=outcomes_chart(buckets, step=step),
         causes=tuple(
             CauseLine(catalogue.words(one.cause), one.count, moment(one.last, now=now)) for one in causes

@@ -16,7 +16,7 @@ from outbox_admin.core.catalogue import restore
 from outbox_admin.core.findings import findings, worst
 from outbox_admin.core.health import Count, Crew, Figures, Finding, Level, MissingKey, Pause
 from outbox_admin.core.lifecycle import DEAD, LIVE, State
-from outbox_admin.db.reads.rows import Database
+from outbox_admin.db.reads.rows import Database, state_in
 from outbox_admin.db.schema import email_outbox as outbox
 from outbox_admin.db.schema import outbox_key, outbox_route, outbox_worker
 
@@ -68,7 +68,7 @@ def read_figures(db: Database, *, now: datetime, grace: timedelta, counts: Mappi
         uncertain=counts[State.UNCERTAIN],
         rejected_last_hour=capped(
             db,
-            outbox.c.state == State.REJECTED,
+            state_in((State.REJECTED,)),
             outbox.c.finished_at >= now - timedelta(hours=1),
         ),
         crew=_crew(workers, now=now),
@@ -90,7 +90,7 @@ def count_states(db: Database) -> dict[State, Count]:
     """Open and dead states by their partial index; the others among the last that finished."""
     counts = {state: Count(0) for state in State}
     for state in (*LIVE, *DEAD):
-        counts[state] = capped(db, outbox.c.state == sa.literal_column(f"'{state.value}'"))
+        counts[state] = capped(db, state_in((state,)))
     latest = (
         sa.select(outbox.c.state)
         .where(outbox.c.finished_at.is_not(None))
@@ -142,7 +142,7 @@ def _earliest_due(db: Database, *, now: datetime) -> datetime | None:
     found = [
         db.execute(
             sa.select(sa.func.min(outbox.c.due_at)).where(
-                outbox.c.state == sa.literal_column("'pending'"),
+                state_in((State.PENDING,)),
                 outbox.c.held.is_(None),
                 outbox.c.priority == priority,
                 outbox.c.due_at <= now,
@@ -157,7 +157,7 @@ def _first_open(db: Database, *, now: datetime) -> datetime | None:
     query = (
         sa.select(outbox.c.first_due_at)
         .where(
-            outbox.c.state.in_([sa.literal_column("'pending'"), sa.literal_column("'sending'")]),
+            state_in(LIVE),
             sa.or_(outbox.c.held.is_(None), outbox.c.held == "alone"),
             outbox.c.first_due_at <= now,
         )
@@ -174,7 +174,7 @@ def _age(since: datetime | None, now: datetime) -> float | None:
 
 def _held(db: Database) -> dict[str, Count]:
     """By the word before the colon. Rows of a missing key are counted by key, rows held ``alone`` are due."""
-    pending = outbox.c.state == sa.literal_column("'pending'")
+    pending = state_in((State.PENDING,))
     return {
         "hold": capped(db, pending, outbox.c.held.like("hold:%")),
         "format": capped(db, pending, outbox.c.held == "format"),
@@ -187,7 +187,7 @@ def _missing_keys(db: Database, workers: Sequence[sa.Row[Any]], *, grace: timede
         outbox_key.c.missing_since.is_not(None), outbox_key.c.state != "lost"
     )
     for kid, since in db.execute(missing).all():
-        waiting = capped(db, outbox.c.state == sa.literal_column("'pending'"), outbox.c.key_id == kid)
+        waiting = capped(db, state_in((State.PENDING,)), outbox.c.key_id == kid)
         if waiting.value:
             yield MissingKey(kid, waiting, since, grace)
 

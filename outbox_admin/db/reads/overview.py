@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from outbox_admin.core.health import Count
 from outbox_admin.core.lifecycle import State
-from outbox_admin.db.reads.health import capped
+from outbox_admin.db.reads.health import Health, capped
 from outbox_admin.db.reads.rows import Database, state_in
 from outbox_admin.db.schema import email_outbox as outbox
 
@@ -27,19 +27,20 @@ class Tiles:
     rejected_last_hour: Count
 
 
-def tiles(db: Database, *, now: datetime) -> Tiles:
+def tiles(db: Database, health: Health, *, now: datetime) -> Tiles:
+    """Counts what ``health`` has not counted already."""
     pending, sending = state_in((State.PENDING,)), state_in((State.SENDING,))
-    rejected, free = state_in((State.REJECTED,)), outbox.c.held.is_(None)
+    free, counts = outbox.c.held.is_(None), health.counts
     return Tiles(
         due=capped(db, pending, free, outbox.c.due_at <= now),
         later=capped(db, pending, free, outbox.c.due_at > now),
         held=capped(db, pending, outbox.c.held.is_not(None)),
-        sending=capped(db, sending),
+        sending=counts[State.SENDING],
         stale=capped(db, sending, outbox.c.lease_until <= now),
-        failed=capped(db, state_in((State.FAILED,))),
-        uncertain=capped(db, state_in((State.UNCERTAIN,))),
-        rejected=capped(db, rejected),
-        rejected_last_hour=capped(db, rejected, outbox.c.finished_at >= now - timedelta(hours=1)),
+        failed=counts[State.FAILED],
+        uncertain=counts[State.UNCERTAIN],
+        rejected=counts[State.REJECTED],
+        rejected_last_hour=health.figures.rejected_last_hour,
     )
 
 
