@@ -9,8 +9,6 @@ import logging
 import threading
 from collections.abc import Callable
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from outbox_admin.delivery.faults import describe
 
 EVERY = 10.0  #: seconds
@@ -41,5 +39,5 @@ class Heartbeat:
         """Once, now."""
         try:
             self._beat()
-        except SQLAlchemyError as error:
+        except Exception as error:  # noqa: BLE001 - a worker that falls silent is taken for lost
             log.warning("no heartbeat: %s", describe(error))

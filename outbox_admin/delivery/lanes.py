@@ -118,3 +118,4 @@ class Lane:
             else:
                 self.dispatcher.rest()
         self.dispatcher.rest()
+        self.dispatcher.close()

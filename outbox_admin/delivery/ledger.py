@@ -12,8 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Change, Outcome, State, decide
 from outbox_admin.db.store import results
@@ -24,6 +22,7 @@ from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.hand import Hand
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -92,7 +91,7 @@ class Ledger:
         try:
             with self._parts.engine.begin() as db:
                 ours = self._record(db)
-        except SQLAlchemyError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the result must not be lost
             self._common.tally.add("error")
             log.warning("%d results wait to be recorded: %s", len(self._open), describe(error))
             return False
@@ -112,11 +111,13 @@ class Ledger:
         """Raw text leaves the process only sealed; what stays in clear is its keyed fingerprint."""
         if change.cause is None or not change.raw:
             return replace(change, raw=""), None
-        ring = self._parts.ring
-        cause = replace(change.cause, ref=ring.fingerprint(change.raw))
-        detail = None
-        if self._parts.rules.error_detail:
-            detail = ring.seal_detail(change.raw, row_id=claim.id, attempt=claim.tries)
+        ring, cause, detail = self._parts.ring, change.cause, None
+        try:
+            cause = replace(cause, ref=ring.fingerprint(change.raw))
+            if self._parts.rules.error_detail:
+                detail = ring.seal_detail(change.raw, row_id=claim.id, attempt=claim.tries)
+        except ConfigurationError as error:
+            log.error("message %s: its error text cannot be sealed and is dropped: %s", claim.id, error)
         return replace(change, cause=cause, raw=""), detail
 
     def _tell(self, result: Result, *, ours: bool) -> None:

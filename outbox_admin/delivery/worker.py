@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.metadata import version
-from types import FrameType
 
 from outbox_admin.db.store import workers
 from outbox_admin.delivery.claiming import Place
@@ -24,6 +22,7 @@ from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.heartbeat import Heartbeat
 from outbox_admin.delivery.lanes import Lane
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.signals import finishing
 from outbox_admin.delivery.upkeep import Upkeep
 
 #: A worker that holds rows and has recorded nothing for so many seconds is stuck (E20).
@@ -88,7 +87,11 @@ class Worker:
         self._woken.set()
 
     def drain(self) -> Drained:
-        """Works off what is due and returns; for a worker that was not started."""
+        """Works off what is due and returns, at a signal sooner; for a worker that was not started."""
+        with finishing(self.common.stopping.asked.set):
+            return self._drain()
+
+    def _drain(self) -> Drained:
         self._open()
         self.upkeep.round()
         cycles: list[Cycle] = []
@@ -135,17 +138,11 @@ class Worker:
     def run(self) -> int:
         """Starts, waits for TERM or INT, stops; the exit code. A second signal ends the process at once."""
         called = threading.Event()
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            signal.signal(number, signal.SIG_DFL)
-            called.set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        self.start()
-        called.wait()
-        log.info("stopping: what is in hand is finished, the rest is released")
-        self.stop()
+        with finishing(called.set):
+            self.start()
+            called.wait()
+            log.info("stopping: what is in hand is finished, the rest is released")
+            self.stop()
         return 0
 
     def condition(self) -> Condition:
