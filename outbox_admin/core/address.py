@@ -28,6 +28,12 @@ _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PHRASE = re.compile(r'[^()<>\[\]:;@\\,"]+')
 _ESCAPED = re.compile(r"\\(.)")
+#: Unicode's Default_Ignorable_Code_Point; but for the joiners, which IDNA judges by what stands around them
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
 #: a display name that stands without quotes (RFC 5322 3.2.5: a phrase of atoms)
 PLAIN_NAME = re.compile(rf"{_ATOM}+(?: {_ATOM}+)*")
 
@@ -158,13 +164,15 @@ def _local(local: str, *, field: str) -> str:
         raise MessageRefused(field, "the part before the at sign holds characters that are not taken there")
     if local.isascii():
         return local
-    if any(unicodedata.category(character)[0] in "ZC" for character in local):
+    if _INVISIBLE.search(local) or any(unicodedata.category(sign)[0] in "ZC" for sign in local):
         raise MessageRefused(field, "the part before the at sign holds blanks or invisible characters")
     return unicodedata.normalize("NFC", local)
 
 
 def _domain(domain: str, *, field: str) -> str:
     if not domain.isascii():
+        if _INVISIBLE.search(domain):  # IDNA would drop it without a word
+            raise MessageRefused(field, "the domain holds invisible characters")
         try:
             domain = idna.encode(domain, uts46=True).decode("ascii")
         except (idna.IDNAError, UnicodeError) as error:
