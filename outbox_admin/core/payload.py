@@ -78,7 +78,8 @@ def _fields(document: object) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, value in document.items():
         name, reader = _READERS.get(key) or _refuse()
-        fields[name] = reader(value)
+        if value is not None:  # how other producers write what is absent
+            fields[name] = reader(value)
     if "mime" not in fields and ("to" not in fields or not ("subject" in fields or "template" in fields)):
         raise _Shape
     if ("template" in fields) != ("context" in fields) or ("mime" in fields and "template" in fields):

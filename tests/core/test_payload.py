@@ -31,6 +31,11 @@ def test_the_minimal_hand_made_shape_is_read() -> None:
     assert found.to_bytes() == MINIMAL
 
 
+def test_null_is_how_other_producers_write_what_is_absent() -> None:
+    data = b'{"v":1,"to":"a@example.com","subject":"Hi","text":"t","html":null,"cc":null,"headers":null}'
+    assert Frozen.from_bytes(data) == Frozen(to=("a@example.com",), subject="Hi", text="t")
+
+
 def test_a_message_survives_its_bytes() -> None:
     given_message = Message(
         ["Jane <jane@example.com>", "joe@example.com"],
