@@ -91,14 +91,14 @@ def test_a_kill_leaves_one_message_for_each_connection_in_doubt(live: Bench, rel
 
 
 @proves("6c")
-def test_on_unknown_hold_is_never_sent_a_second_time_by_itself(live: Bench) -> None:
+def test_on_unknown_hold_is_never_sent_a_second_time_by_itself(bench: Bench) -> None:
     with Relay({"DOT": silence()}, {}) as relay:
-        live.relay_port = relay.port
-        row_id = live.add(on_unknown="hold")
-        live.drain(smtp_final_timeout="0.3s")
-        live.clock.advance(days=1)
-        live.drain()
-        row = live.row(row_id)
+        bench.relay_port = relay.port
+        row_id = bench.add(on_unknown="hold")
+        bench.drain(smtp_final_timeout="0.3s")
+        bench.clock.advance(days=1)
+        bench.drain()
+        row = bench.row(row_id)
         assert (row.state, row.maybe_delivered, len(relay.transactions)) == ("uncertain", True, 1)
         assert row.payload is not None
 
@@ -150,6 +150,7 @@ def gunicorn(*options: str) -> tuple[str, ...]:
 DOORS: dict[str, tuple[str, ...]] = {
     "outbox-admin web": outbox_admin("web"),
     "wsgi": gunicorn("wsgi:app"),
+    "wsgi, preloaded": gunicorn("--preload", "wsgi:app"),
     "wsgi, four processes": gunicorn("--workers", "4", "wsgi:app"),
     "wsgi, four processes, preloaded": gunicorn("--workers", "4", "--preload", "wsgi:app"),
     "flask run": (sys.executable, "-m", "flask", "--app", str(CHECKOUT / "wsgi.py"), "run", "--no-reload"),

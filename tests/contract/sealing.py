@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import re
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from outbox_admin import Attachment, Message, assemble
+from outbox_admin import Attachment, Message, PayloadUnreadable, assemble
 from outbox_admin.core.health import Level
-from outbox_admin.crypto.keyring import KeyRing
+from outbox_admin.crypto.keyring import Binding, KeyRing
 from outbox_admin.db.reads.health import health
-from outbox_admin.db.schema import metadata
+from outbox_admin.db.schema import email_outbox, metadata
 from outbox_admin.db.store import users
 from outbox_admin.demo.relay import Catcher
 from outbox_admin.web.passwords import hash_password
@@ -43,6 +45,41 @@ def test_what_is_listed_as_sealed_is_what_the_package_seals(bench: Bench) -> Non
     assert sealed == {("email_outbox", "`payload`, `detail`"), ("email_attempt", "`detail`")}
     row = bench.row(bench.add(message=Message(JANE, CANARY, CANARY)))
     assert row.payload.startswith(b"OBXE")
+
+
+@proves("payload purpose")
+def test_a_payload_opens_for_its_purpose_and_row_alone(bench: Bench) -> None:
+    row = bench.row(bench.add(message=Message(JANE, "Hello", CANARY)))
+    binding = Binding(row.id, row.idempotency_key, row.recipient, row.template_key)
+    assert CANARY.encode() in bench.ring.open(row.payload, binding, purpose="outbox-v1")
+    with pytest.raises(PayloadUnreadable):
+        bench.ring.open(row.payload, binding, purpose="outbox-v2")
+    with pytest.raises(PayloadUnreadable):
+        bench.ring.open(row.payload, replace(binding, recipient="eve@customer.example"))
+
+
+@pytest.mark.parametrize("rules", ["careful", "plain"])
+def test_a_damaged_payload_is_rejected_and_cleared_and_the_next_one_is_sent(
+    benches: Callable[..., Bench], relay: Catcher, rules: str
+) -> None:
+    bench = benches(relay=relay, rules=rules)
+    proof = bench.add()
+    bench.drain()
+    damaged, sound = bench.add("damaged@customer.example"), bench.add()
+    envelope = bench.row(damaged).payload
+    with bench.engine.begin() as db:
+        broken = envelope[:-1] + bytes([envelope[-1] ^ 1])
+        db.execute(sa.update(email_outbox).where(email_outbox.c.id == damaged).values(payload=broken))
+    bench.drain()
+    row = bench.row(damaged)
+    assert (row.state, row.cause_kind, row.payload, row.attempts) == (
+        "rejected",
+        "payload_unreadable",
+        None,
+        1,
+    )
+    assert [bench.row(row_id).state for row_id in (proof, sound)] == ["sent", "sent"]
+    assert {name for message in relay.messages for name in message.recipients} == {JANE}
 
 
 @proves("4b")
