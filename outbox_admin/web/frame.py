@@ -14,7 +14,7 @@ from outbox_admin.web import tickets
 from outbox_admin.web.guard import PUBLIC, access, safe_next
 from outbox_admin.web.present import Moment, moment
 from outbox_admin.web.statics import SUFFIXES
-from outbox_admin.web.visit import Role, console, visit
+from outbox_admin.web.visit import Role, Visit, console, visit
 
 pages = Blueprint("frame", __name__)
 
@@ -73,7 +73,7 @@ def _frame() -> Frame:
         view=_view(),
         note=_read_note(),
         dead=reads.dead_letters(now.db) if principal and not _broken() else None,
-        simulating=settings.simulating,
+        simulating=_simulating(now),
         insecure=settings.insecure_http,
         notice=settings.notice,
         request_id=now.request_id,
@@ -81,6 +81,14 @@ def _frame() -> Frame:
         version=settings.version,
         here=(request.endpoint or "").removeprefix("outbox.").partition(".")[0],
     )
+
+
+def _simulating(asking: Visit) -> bool:
+    """What the workers say counts; without any, what this process was set up with."""
+    if asking.principal is None or _broken():
+        return console().settings.simulating
+    told = reads.simulates(asking.db, now=asking.now)
+    return console().settings.simulating if told is None else told
 
 
 def _broken() -> bool:

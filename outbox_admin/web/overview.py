@@ -67,7 +67,6 @@ class Overview:
     workers: tuple[WorkerView, ...]
     commands: tuple[str, ...]
     range: str
-    simulating: bool
 
 
 @pages.get("/")
@@ -108,7 +107,6 @@ def _read(asking: Visit, chosen: str) -> Overview:
         workers=tuple(_worker(worker, asking) for worker in workers),
         commands=START_COMMANDS if state.figures.crew.alive == 0 else (),
         range=chosen,
-        simulating=state.figures.simulating or settings.simulating,
     )
 
 

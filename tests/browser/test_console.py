@@ -134,7 +134,7 @@ def test_no_poll_is_sent_while_a_row_is_ticked(
     _wait_for_polls(page, site, before + 1)
 
 
-def test_focus_selection_and_a_hidden_region_hold_polls_too(
+def test_focus_selection_and_a_hidden_tab_hold_polls_too(
     page: "Page", site: Site, enter: Enter, here: Population
 ) -> None:
     here.messages(3, "failed")
@@ -152,6 +152,12 @@ def test_focus_selection_and_a_hidden_region_hold_polls_too(
     page.wait_for_timeout(700)
     assert site.polls() <= before + 1
     assert page.evaluate("document.getSelection().toString().length") > 20
+    page.evaluate("document.getSelection().removeAllRanges()")
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")
+    page.wait_for_timeout(300)
+    before = site.polls()
+    page.wait_for_timeout(700)
+    assert site.polls() == before
 
 
 def test_the_live_switch_stops_polls_and_is_remembered(

@@ -17,6 +17,7 @@ from tests.web.conftest import SETTINGS, Visitor
 from tests.web.population import Population
 from tests.web.reading import elements, text
 
+ADDRESS = "jane@example.com"
 LEAVES = ("href", "action", "src", "formaction", "hx-get")
 
 
@@ -41,7 +42,9 @@ def walk(visitor: Visitor, population: Population, prefix: str) -> None:
             }
             assert all(url.startswith((prefix + "/", "#")) for url in found), (path, found)
             links = {one["href"] for _, one in elements(answer.get_data(as_text=True), "a")}
-            todo |= {url for url in links if url.startswith("/") and ("?" not in url or "state=failed" in url)} - seen
+            todo |= {
+                url for url in links if url.startswith("/") and ("?" not in url or "state=failed" in url)
+            } - seen
     assert f"{prefix}/messages/{failed}" in seen
     answer = visitor.post(f"/messages/{failed}/retry")
     assert answer.headers["Location"] == f"{prefix}/messages/{failed}"
@@ -124,7 +127,7 @@ def test_an_unexpected_error_is_logged_by_type_alone(
     operator: Visitor, app: Flask, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> str:
-        raise RuntimeError("@".join(("jane", "example.com")))
+        raise RuntimeError(ADDRESS)
 
     broken.outbox_access = app.view_functions["outbox.overview.show"].outbox_access  # type: ignore[attr-defined]
     app.view_functions["outbox.overview.show"] = broken

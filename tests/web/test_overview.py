@@ -76,6 +76,26 @@ def test_the_banner_when_mail_is_simulated(configured: Callable[..., Flask], pop
         assert "Backoff base and cycle are 0.5 s here." in page
 
 
+def test_what_the_workers_say_of_simulation_counts(
+    configured: Callable[..., Flask], population: Population, viewer: Visitor
+) -> None:
+    population.worker(simulating=True)
+    assert "Mail is simulated." in text(viewer.page("/messages"))
+    other = Visitor(configured(simulating=True).test_client())
+    other.sign_in("viewer")
+    assert "Mail is simulated." in text(other.page("/"))
+
+
+def test_a_console_without_a_relay_of_its_own_believes_its_workers(
+    configured: Callable[..., Flask], population: Population
+) -> None:
+    population.user("viewer", "viewer")
+    population.worker(simulating=False)
+    visitor = Visitor(configured(simulating=True).test_client())
+    visitor.sign_in("viewer")
+    assert "Mail is simulated." not in text(visitor.page("/"))
+
+
 def test_tiles_lead_to_the_lists_that_they_count(viewer: Visitor, population: Population) -> None:
     population.messages(3, "pending")
     population.messages(2, "failed")

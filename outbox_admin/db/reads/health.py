@@ -75,7 +75,7 @@ def read_figures(db: Database, *, now: datetime, grace: timedelta, counts: Mappi
         held=_held(db),
         missing_keys=tuple(_missing_keys(db, workers, grace=grace)),
         pauses=(*_shared_pauses(db), *_own_pauses(workers, now=now)),
-        simulating=any(worker.simulating for worker in workers),
+        simulating=any(is_alive(worker, now=now) and worker.simulating for worker in workers),
     )
 
 
@@ -204,7 +204,7 @@ def _own_pauses(workers: Sequence[sa.Row[Any]], *, now: datetime) -> Iterator[Pa
         if not is_alive(worker, now=now):
             continue
         for route, told in (worker.breakers or {}).items():
-            cause = restore(told.get("phase"), told.get("kind"), told.get("code"))
+            cause = restore(*(told.get(part) for part in ("phase", "kind", "code", "enhanced")))
             yield Pause(
                 route,
                 f"{worker.host}:{worker.pid}",

@@ -1,0 +1,123 @@
+"""The figures of the queue, read from both databases."""
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from outbox_admin.core.health import Level
+from outbox_admin.core.lifecycle import State
+from outbox_admin.db import schema
+from outbox_admin.db.reads import health as reads
+from outbox_admin.db.reads.health import health
+from tests.support.clock import FakeClock
+from tests.web.population import KID, Population
+
+
+def read(engine: sa.Engine, clock: FakeClock) -> reads.Health:
+    with engine.connect() as db:
+        return health(db, now=clock.now())
+
+
+def test_an_empty_queue(engine: sa.Engine, clock: FakeClock) -> None:
+    found = read(engine, clock)
+    assert (found.oldest_due, found.oldest_pending) == (None, None)
+    assert {count.value for count in found.counts.values()} == {0}
+    assert set(found.counts) == set(State)
+    assert found.level is Level.WARNING  # nobody works
+
+
+def test_backoff_does_not_touch_the_oldest_pending(engine: sa.Engine, clock: FakeClock) -> None:
+    population = Population(engine, clock.now())
+    population.message(
+        "pending", first_due_at=clock.now() - timedelta(minutes=40), due_at=clock.now() + timedelta(hours=1)
+    )
+    population.message("sending", first_due_at=clock.now() - timedelta(minutes=50))
+    found = read(engine, clock)
+    assert (found.oldest_pending, found.oldest_due) == (50 * 60.0, None)
+
+
+def test_held_rows_are_counted_beside_and_never_due(engine: sa.Engine, clock: FakeClock) -> None:
+    population = Population(engine, clock.now())
+    old = clock.now() - timedelta(hours=5)
+    for held in ("hold:1", "format", "unreadable", f"key:{KID}"):
+        population.message("pending", held=held, first_due_at=old, due_at=old)
+    found = read(engine, clock)
+    assert (found.oldest_pending, found.oldest_due) == (None, None)
+    assert {name: count.value for name, count in found.figures.held.items()} == {
+        "hold": 1,
+        "format": 1,
+        "unreadable": 1,
+    }
+    population.message("pending", held="alone", first_due_at=old, due_at=old)
+    assert read(engine, clock).oldest_pending == 5 * 3600.0
+
+
+def test_the_earliest_due_of_all_priorities(engine: sa.Engine, clock: FakeClock) -> None:
+    population = Population(engine, clock.now())
+    for priority, seconds in ((0, 10), (1, 40), (2, 30)):
+        population.message("pending", priority=priority, due_at=clock.now() - timedelta(seconds=seconds))
+    assert read(engine, clock).oldest_due == 40.0
+
+
+def test_a_message_scheduled_for_later_is_not_old(engine: sa.Engine, clock: FakeClock) -> None:
+    later = clock.now() + timedelta(hours=1)
+    Population(engine, clock.now()).message("pending", due_at=later, first_due_at=later)
+    assert read(engine, clock).oldest_pending is None
+
+
+def test_a_key_is_missing_while_rows_wait_for_it_and_it_is_not_declared_lost(
+    engine: sa.Engine, clock: FakeClock
+) -> None:
+    population = Population(engine, clock.now())
+    population.messages(3, "pending", held=f"key:{KID}")
+    population.insert(
+        schema.outbox_key, kid=KID, state="known", missing_since=clock.now(), created_at=clock.now()
+    )
+    population.insert(
+        schema.outbox_key, kid="f" * 16, state="known", missing_since=clock.now(), created_at=clock.now()
+    )
+    (missing,) = read(engine, clock).figures.missing_keys
+    assert (missing.kid, missing.waiting.value) == (KID, 3)
+    with engine.begin() as db:
+        db.execute(sa.update(schema.outbox_key).values(state="lost"))
+    assert read(engine, clock).figures.missing_keys == ()
+
+
+def test_the_pauses_of_a_lost_worker_are_no_news(engine: sa.Engine, clock: FakeClock) -> None:
+    population = Population(engine, clock.now())
+    told = {
+        "primary": {"until": clock.now().isoformat(), "phase": "connect", "kind": "network", "code": None}
+    }
+    population.worker(breakers=told, beat_at=clock.now() - timedelta(minutes=1))
+    population.insert(
+        schema.outbox_route,
+        name="second",
+        breaker="open",
+        cause_phase="connect",
+        cause_kind="dns",
+        opened_at=clock.now(),
+    )
+    (pause,) = read(engine, clock).figures.pauses
+    assert (pause.route, pause.host) == ("second", None)
+    assert read(engine, clock).figures.crew.lost == 1
+
+
+def test_counting_stops_at_the_cap(
+    engine: sa.Engine, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    population = Population(engine, clock.now())
+    population.messages(12, "pending")
+    population.messages(12, "sent")
+    monkeypatch.setattr(reads, "CAP", 10)
+    counts = read(engine, clock).counts
+    assert str(counts[State.PENDING]) == "10+"
+    assert str(counts[State.SENT]) == "10+"
+
+
+def test_a_worker_that_said_good_bye_is_not_lost(engine: sa.Engine, clock: FakeClock) -> None:
+    population = Population(engine, clock.now())
+    population.worker(state="stopped")
+    population.worker(host="mail-2")
+    crew = read(engine, clock).figures.crew
+    assert (crew.active, crew.lost) == (1, 0)
