@@ -27,6 +27,8 @@ from outbox_admin.delivery.upkeep import Upkeep
 
 #: A worker that holds rows and has recorded nothing for so many seconds is stuck (E20).
 STUCK_AFTER = 200.0
+#: How often a drain asks a database again that did not answer, a second apart.
+DRAIN_RETRIES = 5
 #: Seconds for a lane to tell what it knows of a hand-over that was cut off.
 ABORT_LIMIT = 1.0
 
@@ -96,7 +98,7 @@ class Worker:
         self.upkeep.round()
         cycles: list[Cycle] = []
         threads = [
-            threading.Thread(target=lambda lane=lane: cycles.append(lane.drain()), daemon=True)
+            threading.Thread(target=lambda lane=lane: cycles.append(self._drained_by(lane)), daemon=True)
             for lane in self.lanes
         ]
         for thread in threads:
@@ -228,6 +230,15 @@ class Worker:
         holding = [lane.progressed_at for lane in self.lanes if lane.holding]
         moved = min(holding) if holding else max(lane.progressed_at for lane in self.lanes)
         return self.parts.clock.monotonic() - moved
+
+    def _drained_by(self, lane: Lane) -> Cycle:
+        """A database that does not answer is asked again a few times: nobody else comes back for what is due."""
+        cycle = lane.drain()
+        for _ in range(DRAIN_RETRIES):
+            if not cycle.failed or self.common.stopping.asked.wait(1.0):
+                break
+            cycle = lane.drain()
+        return cycle
 
     def _drained(self, cycles: Iterable[Cycle]) -> Drained:
         tally, ended = self.common.tally, list(cycles)

@@ -3,58 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from outbox_admin.demo.relay import Catcher, Verdict
+from tests.delivery.breakage import failing, losing_an_answer
 from tests.delivery.room import Room, drain, route_to
-
-
-class Gone(Exception):
-    """What a driver raises when its server is away."""
-
-
-def _lost() -> sa.exc.OperationalError:
-    return sa.exc.OperationalError("statement", {}, Gone())
-
-
-@contextmanager
-def failing(engine: sa.Engine, words: str, *, times: int) -> Iterator[list[str]]:
-    """The next statements that contain `words` find no server."""
-    failed: list[str] = []
-
-    def refuse(db: Any, cursor: Any, statement: str, *others: Any) -> None:
-        if words in statement and len(failed) < times:
-            failed.append(statement)
-            raise _lost()
-
-    sa.event.listen(engine, "before_cursor_execute", refuse)
-    try:
-        yield failed
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", refuse)
-
-
-@contextmanager
-def losing_an_answer(engine: sa.Engine, when: Callable[[], bool]) -> Iterator[None]:
-    """A transaction is committed, and the connection breaks before its client learns that."""
-    lost: list[bool] = []
-
-    def commit(db: sa.Connection) -> None:
-        if not lost and when():
-            lost.append(True)
-            db.connection.cursor().execute("COMMIT")
-            raise _lost()
-
-    sa.event.listen(engine, "commit", commit)
-    try:
-        yield
-    finally:
-        sa.event.remove(engine, "commit", commit)
 
 
 def test_oc_49_a_failed_claim_ends_the_cycle_and_nothing_else(room: Room, relay: Catcher) -> None:

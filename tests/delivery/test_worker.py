@@ -17,6 +17,7 @@ from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.routes import Route
 from outbox_admin.delivery.worker import STUCK_AFTER, Worker
 from outbox_admin.demo.relay import Catcher, Verdict
+from tests.delivery.breakage import failing
 from tests.delivery.room import CAREFUL, Room, route_to
 from tests.support.relay import Relay, silence
 
@@ -69,6 +70,15 @@ def test_a_drain_that_meets_a_broken_relay_says_so(room: Room) -> None:
         first = worker.drain()
     assert first.faults == 1
     assert room.states() == {"pending": 1}
+
+
+def test_a_drain_asks_a_database_again_that_did_not_answer(room: Room, relay: Catcher) -> None:
+    row_id = room.enqueue()
+    worker = Worker(room.parts(route_to(relay.port)))
+    with failing(room.engine, "UPDATE email_outbox SET state", times=2) as failed:
+        done = worker.drain()
+    assert (len(failed), done.failed, done.accepted) == (2, False, 1)
+    assert room.row(row_id).state == "sent"
 
 
 def test_lanes_share_a_backlog(room: Room, relay: Catcher) -> None:
