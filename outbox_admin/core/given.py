@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
     from email.message import Message as LegacyMessage
 
-_HIDDEN = frozenset({"bcc", "resent-bcc"})
+HIDDEN = frozenset({"bcc", "resent-bcc"})
 _ONCE = ("from", "sender", "subject", "date", "message-id")
 
 
@@ -64,7 +64,7 @@ def _freeze(entity: Entity, octets: bytes, message_id: str, date: datetime, line
     sender = _sender(entity)
     own_id = entity.get("message-id")
     message_id = own_id or full_message_id(message_id, sender)
-    kept = [field for field in entity.fields if field.name not in _HIDDEN]
+    kept = [field for field in entity.fields if field.name not in HIDDEN]
     if not entity.get("date"):
         kept = [_field("date", headers.date_field(date)), *(field for field in kept if field.name != "date")]
     if not own_id:

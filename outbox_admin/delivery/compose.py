@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from outbox_admin.core import mime_writer
 from outbox_admin.core.address import NULL_SENDER, parse
-from outbox_admin.core.entity import has_proper_lines
+from outbox_admin.core.entity import has_proper_lines, take_apart
 from outbox_admin.core.frozen import Frozen
+from outbox_admin.core.given import HIDDEN
 from outbox_admin.errors import MessageRefused
 
 
@@ -59,10 +60,13 @@ def _checked(content: bytes) -> bytes:
     head, blank, text = content.partition(b"\r\n\r\n")
     if not blank or b"\0" in content or not text.isascii() or not has_proper_lines(content):
         raise MessageRefused("mime", "is not a message of 7-bit CRLF lines within 998 octets")
+    fields = take_apart(head).fields
+    if b"".join([field.raw for field in fields]) != head + b"\r\n":
+        raise MessageRefused("mime", "its header does not begin with a field")
+    if any(field.name in HIDDEN for field in fields):
+        raise MessageRefused("mime", "its header shows hidden recipients")
     try:
-        names = head.decode().lower()
+        head.decode()
     except UnicodeDecodeError:
         raise MessageRefused("mime", "its header is neither ASCII nor UTF-8") from None
-    if f"\r\n{names}".find("\r\nbcc:") >= 0 or "\r\nresent-bcc:" in f"\r\n{names}":
-        raise MessageRefused("mime", "its header shows hidden recipients")
     return content if content.endswith(b"\r\n") else content + b"\r\n"
