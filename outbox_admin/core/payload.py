@@ -10,7 +10,7 @@ import binascii
 import json
 import math
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from outbox_admin.core.message import Attachment
@@ -57,7 +57,7 @@ def read(data: bytes) -> dict[str, Any]:
         if not _is_newer(document):
             return _fields(document)
         reason = Unreadable.NEWER_FORMAT
-    except (ValueError, RecursionError):
+    except (ValueError, OverflowError, RecursionError):
         # Raised below, outside this block: a JSON error carries the whole text along.
         reason = Unreadable.MALFORMED
     raise PayloadUnreadable(reason)
@@ -125,6 +125,7 @@ def _date(value: object) -> datetime:
     date = datetime.fromisoformat(_text(value))
     if date.tzinfo is None:
         raise _Shape
+    date.astimezone(UTC)  # at the edge of the calendar there may be none
     return date
 
 
