@@ -149,7 +149,7 @@ def _check_file_name(name: str, *, field: str) -> None:
     _text(name, field=field)
     if not name.strip() or not name.isprintable() or len(name.encode()) > 255:
         raise MessageRefused(field, "a file name is 1 to 255 octets without control or invisible characters")
-    if "/" in name or "\\" in name:
+    if "/" in name or "\\" in name or name in (".", ".."):
         raise MessageRefused(field, "a file name, not a path")
 
 
