@@ -63,7 +63,8 @@ class Stage:
 @contextmanager
 def running(folder: Path, port: int | None) -> Iterator[Stage]:
     """Everything started; everything stopped at the end, the worker first."""
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    for name in ("werkzeug", "outbox_admin"):  # what goes wrong here is meant to, and the console shows it
+        logging.getLogger(name).setLevel(logging.ERROR)
     switch = folder / "relay-repaired"
     with ExitStack() as stack:
         relay = stack.enter_context(Catcher(HOST, decide=_by_name_until(switch)))

@@ -6,6 +6,7 @@ store, as everywhere: nothing here writes a table by itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
@@ -13,15 +14,15 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import OnUnknown, State
-from outbox_admin.core.message import Message
 from outbox_admin.crypto.envelope import PAYLOAD_PURPOSE, Binding
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.db.store import claims
-from outbox_admin.demo.traffic import DOMAIN
+from outbox_admin.demo.traffic import DOMAIN, Letter, invite, invoice, reset, verify
 from outbox_admin.producer import Outbox
 
 SENDER = "The Shop <no-reply@shop.example>"
 LEASE = timedelta(minutes=5)
+FIRST = 9001  #: numbers that the other traffic does not reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Part:
     state: State
     attempts: int
     delivered: bool
+    write: Callable[[str, int], Letter]
     max_attempts: int | None = None
     on_unknown: OnUnknown = OnUnknown.RESEND
 
@@ -39,18 +41,14 @@ class Part:
     def address(self) -> str:
         return f"{self.name}@{DOMAIN}"
 
-    @property
-    def key(self) -> str:
-        return f"demo:{self.name}"
 
-
-OK = Part("ok", State.SENT, 1, delivered=True)
-DEFERRED_ONCE = Part("deferred-once", State.SENT, 2, delivered=True)
-ALWAYS_DEFERRED = Part("always-deferred", State.FAILED, 3, delivered=False, max_attempts=3)
-REFUSED = Part("refused", State.REJECTED, 1, delivered=False)
-STALLS = Part("stalls", State.UNCERTAIN, 1, delivered=False, on_unknown=OnUnknown.HOLD)
-DAMAGED = Part("damaged", State.REJECTED, 1, delivered=False)
-ABANDONED = Part("abandoned", State.SENT, 2, delivered=True)
+OK = Part("ok", State.SENT, 1, delivered=True, write=verify)
+DEFERRED_ONCE = Part("deferred-once", State.SENT, 2, delivered=True, write=invite)
+ALWAYS_DEFERRED = Part("always-deferred", State.FAILED, 3, delivered=False, write=invoice, max_attempts=3)
+REFUSED = Part("refused", State.REJECTED, 1, delivered=False, write=verify)
+STALLS = Part("stalls", State.UNCERTAIN, 1, delivered=False, write=reset, on_unknown=OnUnknown.HOLD)
+DAMAGED = Part("damaged", State.REJECTED, 1, delivered=False, write=invite)
+ABANDONED = Part("abandoned", State.SENT, 2, delivered=True, write=reset)
 CAST = (OK, DEFERRED_ONCE, ALWAYS_DEFERRED, REFUSED, STALLS, DAMAGED, ABANDONED)
 
 
@@ -77,19 +75,22 @@ def enter(db: sa.Connection, ring: KeyRing, *, now: datetime) -> dict[str, UUID]
     """Puts the whole cast into the outbox; the ids by name."""
     outbox = Outbox(keys=ring, sender=SENDER)
     scratched = Outbox(keys=Scratched(ring.keys, ring_id=ring.ring_id, serial=ring.serial), sender=SENDER)
-    ids = {part.name: _enqueue(scratched if part is DAMAGED else outbox, db, part) for part in CAST}
+    ids = {
+        part.name: _enqueue(scratched if part is DAMAGED else outbox, db, part, number)
+        for number, part in enumerate(CAST, start=FIRST)
+    }
     _abandon(db, ids[ABANDONED.name], now=now)
     return ids
 
 
-def _enqueue(outbox: Outbox, db: sa.Connection, part: Part) -> UUID:
-    text = f"This message shows what becomes of mail to {part.address}: it ends as {part.state}.\n"
-    message = Message(part.address, f"What becomes of {part.name}", text)
+def _enqueue(outbox: Outbox, db: sa.Connection, part: Part, number: int) -> UUID:
+    letter = part.write(part.address, number)
     receipt = outbox.enqueue(
         db,
-        message,
-        idempotency_key=part.key,
-        template_key="demo.cast",
+        letter.message,
+        idempotency_key=letter.key,
+        template_key=letter.template_key,
+        priority=letter.priority,
         max_attempts=part.max_attempts,
         on_unknown=part.on_unknown,
     )

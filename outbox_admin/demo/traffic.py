@@ -35,10 +35,17 @@ class Letter:
 
 
 def traffic() -> Iterator[Letter]:
-    """Without end, the four kinds in turn, to customers with addresses that take everything."""
+    """Without end, the four kinds in turn. Most addresses take everything; some take it later, few refuse."""
     makers = cycle((verify, invite, invoice, reset))
     for number, name, make in zip(count(1), cycle(NAMES), makers, strict=False):
-        yield make(f"{name} <customer-{number}@{DOMAIN}>", number)
+        yield make(f"{name} <{_local_part(number)}@{DOMAIN}>", number)
+
+
+def _local_part(number: int) -> str:
+    """What the demo's relay goes by, up to the plus sign."""
+    if number % 9 == 5:
+        return f"deferred-once+{number}"
+    return f"refused+{number}" if number % 16 == 11 else f"customer-{number}"
 
 
 def verify(to: str, number: int) -> Letter:
