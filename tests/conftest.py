@@ -21,6 +21,8 @@ from tests.support.smtp_peer import SmtpPeer, running_peer
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+# Its tests stand in modules that are not collected by themselves, and are read before test_contract.py is.
+pytest.register_assert_rewrite("tests.contract")
 
 # The time limit of a single example says more about the machine than about the code.
 hypothesis.settings.register_profile("outbox", deadline=None, derandomize=skips.in_ci())
