@@ -71,7 +71,7 @@ def test_oc_03_a_quoted_display_name_makes_one_mailbox_and_one_envelope(scene: S
 def test_oc_04_a_display_name_is_read_back_as_it_was_given(scene: Scene, name: str, field: str) -> None:
     mailbox = Mailbox.of(JANE, name)
     values: dict[str, Any] = {"to": "jack@example.com", field: mailbox}
-    by_hand = {"from" if key == "from_" else key: str(value) for key, value in values.items()}
+    by_hand: dict[str, Any] = {"from" if key == "from_" else key: str(value) for key, value in values.items()}
     both = [scene.write(**values), scene.place(**by_hand)]
     scene.send()
     for row_id in both:
@@ -99,8 +99,8 @@ def test_oc_05_a_domain_beyond_ascii_reaches_the_relay_as_a_labels(scene: Scene)
 def test_oc_06_a_local_part_beyond_ascii_is_rejected_where_the_relay_cannot_take_it(
     room: Room, field: str
 ) -> None:
-    values = {"to": JANE, field: "jörg@example.com"}
-    by_hand = {"from" if key == "from_" else key: value for key, value in values.items()}
+    values: dict[str, Any] = {"to": JANE, field: "jörg@example.com"}
+    by_hand: dict[str, Any] = {"from" if key == "from_" else key: value for key, value in values.items()}
     recipient = values["to"]
     with Scene(room, offer=["SIZE 1000000", "8BITMIME"]) as scene:
         both = [scene.write(**values), scene.place(recipient=recipient, **by_hand)]

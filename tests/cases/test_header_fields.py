@@ -19,13 +19,13 @@ EVE = "eve@example.com"
 
 
 def both_doors(scene: Scene, **fields: Any) -> list[UUID]:
-    by_hand = {"from" if key == "from_" else key: value for key, value in fields.items()}
+    by_hand: dict[str, Any] = {"from" if key == "from_" else key: value for key, value in fields.items()}
     return [scene.write(**fields), scene.place(**by_hand)]
 
 
 def refused_by_both_doors(scene: Scene, **fields: Any) -> None:
     scene.refuse(**fields)
-    by_hand = {"from" if key == "from_" else key: value for key, value in fields.items()}
+    by_hand: dict[str, Any] = {"from" if key == "from_" else key: value for key, value in fields.items()}
     row_id = scene.place(**by_hand)
     scene.send()
     scene.assert_rejected(row_id)
