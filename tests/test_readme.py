@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from flask import Flask
+from flask_sqlalchemy import SQLAlchemy
 
 from outbox_admin.config import SETTINGS
 from outbox_admin.crypto.keyring import KeyRing
@@ -63,6 +65,16 @@ def test_the_example_puts_a_mail_into_the_outbox_and_a_worker_sends_it(
     with Catcher() as relay:
         drain(tmp_path, relay.port)
         assert relay.messages[0].recipients == ("jane@customer.example",)
+
+
+def test_the_console_mounts_into_a_flask_application_as_shown(sqlite_url: str) -> None:
+    app = Flask("shop")
+    app.config["SQLALCHEMY_DATABASE_URI"] = sqlite_url
+    db = SQLAlchemy(app)
+    exec(readme.code("mount"), {"app": app, "db": db, "secret": b"f3JmZ0wq9vB1yqk1mS7w4u8h2nC5xT6a"})
+    assert app.test_client().get("/outbox/healthz").status_code == 200
+    with app.app_context():
+        db.engine.dispose()
 
 
 def drain(folder: Path, port: int) -> None:

@@ -68,7 +68,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_SMTP_URL_2",
         _RELAY_URL,
         None,
-        "A second relay, known to the worker under its own name; its URL carries its own user and password.",
+        "A second relay, used while the first one is paused; its URL carries its own user and password.",
         secret=True,
     ),
     Setting(
@@ -105,7 +105,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_SMTP_CA",
         values.PATH,
         None,
-        "File with the authorities to trust instead of the system's.",
+        "File with authorities to trust beside the system's.",
     ),
     Setting(
         _RELAY,
@@ -148,7 +148,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_RULES",
         values.choice("careful", "plain"),
         "careful",
-        "The set of rules from which the five settings marked in the next table take their defaults.",
+        "The set of rules from which the five settings of the table above take their defaults.",
     ),
     Setting(
         _RULES,

@@ -33,7 +33,7 @@ RUNNING_SETTINGS: tuple[Setting, ...] = (
     Setting(
         _WORKER,
         "OUTBOX_MAX_ATTEMPTS",
-        values.whole(1, 1000),
+        values.whole(1, 100),
         "8",
         "Counted attempts before a message is `failed`.",
     ),
