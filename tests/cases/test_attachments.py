@@ -11,10 +11,12 @@ from tests.cases.scene import Scene
 from tests.support import mail
 
 
-def by_hand(
-    name: str, content_type: str, content: bytes, inline_id: str | None = None
-) -> dict[str, str | None]:
-    written = {"name": name, "type": content_type, "content": base64.b64encode(content).decode()}
+def by_hand(name: str, content_type: str, content: bytes, inline_id: str | None = None) -> dict[str, str]:
+    written: dict[str, str] = {
+        "name": name,
+        "type": content_type,
+        "content": base64.b64encode(content).decode(),
+    }
     return written if inline_id is None else written | {"inline_id": inline_id}
 
 
