@@ -61,7 +61,7 @@ _CURES = {
     Kind.SENDER_REFUSED: "Ask the relay's operator to accept mail from this account and address.",
     Kind.RECIPIENT_REJECTED: "Correct the address where it was entered; a retry cannot help.",
     Kind.MESSAGE_REJECTED: "Ask the relay's operator why; outbox-admin explain prints its answer.",
-    Kind.THROTTLED: "It goes on by itself; send slower if it stays.",
+    Kind.THROTTLED: "What waits goes on by itself, what failed needs a retry; send slower if it stays.",
     Kind.MAILBOX_FULL: "The recipient has to make room; retry later.",
     Kind.PROTOCOL: "Look at the relay; outbox-admin explain prints what it said.",
     Kind.PAYLOAD_UNREADABLE: "The row or the key ring was altered; send it anew from the application.",
