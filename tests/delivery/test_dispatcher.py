@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from outbox_admin import Attachment, KeyRing, Message, TemplatedMessage
 from outbox_admin.delivery.compose import Composed
@@ -15,6 +16,7 @@ from outbox_admin.delivery.opening import Desk
 from outbox_admin.delivery.templates import Templates
 from outbox_admin.demo.relay import Catcher, Verdict
 from tests.delivery.room import CAREFUL, PLAIN, Room, drain, route_to
+from tests.support.clock import FakeClock
 from tests.support.relay import Relay, close, then
 
 
@@ -351,6 +353,22 @@ def test_two_lanes_that_read_the_same_candidates_share_them(room: Room, relay: C
     mine, theirs = one.claiming.batch(6), other.claiming.batch(6)
     assert {claim.id for claim in mine}.isdisjoint({claim.id for claim in theirs})
     assert len(mine) + len(theirs) == 10
+
+
+@pytest.mark.postgresql
+def test_oc_47_rows_that_become_visible_out_of_order(
+    postgres_engine: sa.Engine, clock: FakeClock, relay: Catcher
+) -> None:
+    with Room(postgres_engine, clock) as room, postgres_engine.connect() as db:
+        first = room.outbox.enqueue(db, Message("a@example.com", "Hi", "Hello"), idempotency_key="first").id
+        second = room.enqueue("b@example.com")
+        lane = room.dispatcher(route_to(relay.port))
+        drain(lane)
+        assert room.row(second).state == "sent"
+        db.commit()
+        drain(lane)
+        assert room.row(first).state == "sent"
+    assert first < second
 
 
 def test_keys_that_are_not_ours_are_not_claimed(room: Room, relay: Catcher) -> None:
