@@ -14,6 +14,7 @@ from outbox_admin.core.words import plural
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.crypto.ringfile import path_of
 from outbox_admin.db.reads import keys as key_reads
+from outbox_admin.db.reads.keys import KeyUse
 from outbox_admin.db.store import keys as key_store
 
 
@@ -67,17 +68,7 @@ def list_keys(as_json: bool) -> None:
     ring = KeyRing.load(ring_source(settings))
     with reading() as at:
         known = key_reads.census(at.db)
-    rows = [
-        {
-            "key": kid,
-            "in_ring": next((key.state.value for key in ring.keys if key.kid == kid), "missing"),
-            "created": next((key.created for key in ring.keys if key.kid == kid), None),
-            "expires": next((key.expires for key in ring.keys if key.kid == kid), None),
-            "in_database": known[kid].state if kid in known else "unused",
-            "messages": known[kid].messages if kid in known else 0,
-        }
-        for kid in sorted({key.kid for key in ring.keys} | set(known))
-    ]
+    rows = _census(ring, known)
     if as_json:
         print_json({"ring": ring.ring_id, "serial": ring.serial, "keys": rows})
     else:
@@ -85,6 +76,22 @@ def list_keys(as_json: bool) -> None:
             ("key", "in ring", "created", "expires", "in database", "messages"),
             [list(row.values()) for row in rows],
         )
+
+
+def _census(ring: KeyRing, known: dict[str, KeyUse]) -> list[dict[str, object]]:
+    """Every key of ring or database."""
+    held, unused = {key.kid: key for key in ring.keys}, KeyUse("unused", None, 0)
+    return [
+        {
+            "key": kid,
+            "in_ring": held[kid].state.value if kid in held else "missing",
+            "created": held[kid].created if kid in held else None,
+            "expires": held[kid].expires if kid in held else None,
+            "in_database": known.get(kid, unused).state,
+            "messages": known.get(kid, unused).messages,
+        }
+        for kid in sorted(held.keys() | known.keys())
+    ]
 
 
 @keys.command("declare-lost")

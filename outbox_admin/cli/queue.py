@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from uuid import UUID
 
 import click
 
 from outbox_admin.cli.boundary import Refused
 from outbox_admin.cli.desk import Desk, reading
-from outbox_admin.cli.output import json_option, print_facts, print_json, print_table, stamp
-from outbox_admin.core import address, catalogue
-from outbox_admin.core.cause import Cause
+from outbox_admin.cli.output import json_option, print_json
+from outbox_admin.cli.wording import facts, print_message, print_rows
+from outbox_admin.core import address
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads import message, messages
-from outbox_admin.db.reads.message import Try
-from outbox_admin.db.reads.rows import MessageDetail, MessageRow
+from outbox_admin.db.reads.rows import MessageDetail
 
 _STATES = click.Choice([state.value for state in State])
 reveal_option = click.option("--reveal", is_flag=True, help="Show whole addresses.")
@@ -51,21 +49,22 @@ def list_messages(
       outbox-admin list --state failed --state rejected
       outbox-admin list --template password.reset --limit 10 --json
     """
-    wanted = messages.Filter(
-        states=tuple(map(State, states)),
-        template=template,
-        text=text,
-        recipient_key=address.parse(recipient, field="recipient").key if recipient else "",
-        overdue=overdue,
+    key = address.parse(recipient, field="recipient").key if recipient else ""
+    among = tuple(map(State, states))
+    wanted = messages.Filter(states=among, template=template, text=text, recipient_key=key, overdue=overdue)
+    _show_page(
+        wanted, messages.Ask(size=limit, at=messages.Position(before) if before else None), reveal, as_json
     )
-    at_row = messages.Position(before) if before else None
+
+
+def _show_page(wanted: messages.Filter, ask: messages.Ask, reveal: bool, as_json: bool) -> None:
     with reading() as at:
         narrowed = messages.narrowed(at.db, wanted)
-        page = messages.page(at.db, narrowed, messages.Ask(size=limit, at=at_row), now=at.now)
+        page = messages.page(at.db, narrowed, ask, now=at.now)
     if as_json:
         print_json({"messages": [facts(row, reveal) for row in page.rows], "more": page.later})
         return
-    _print_rows(page.rows, reveal)
+    print_rows(page.rows, reveal)
     if page.later:
         click.echo(f"There are more: --before {page.rows[-1].id}")
 
@@ -88,7 +87,7 @@ def show(which: str, reveal: bool, as_json: bool) -> None:
         print_json({"messages": [facts(row, reveal) | {"tries_made": tries} for row, tries in found]})
         return
     for row, tries in found:
-        _print_message(row, tries, reveal)
+        print_message(row, tries, reveal)
 
 
 def find(at: Desk, which: str) -> list[MessageDetail]:
@@ -103,83 +102,3 @@ def find(at: Desk, which: str) -> list[MessageDetail]:
     if not rows:
         raise Refused("There is no such message; it was purged, or never existed.")
     return rows
-
-
-def facts(row: MessageRow, reveal: bool) -> dict[str, object]:
-    """A message as JSON. The cause is the restricted one: no text of any relay."""
-    names = [name for shape in type(row).__mro__ for name in getattr(shape, "__slots__", ())]
-    found = {name: getattr(row, name) for name in sorted(names) if name != "recipient_key"}
-    cause = None if row.cause is None else {"words": catalogue.words(row.cause), **asdict(row.cause)}
-    return found | {"recipient": _address(row, reveal), "cause": cause}
-
-
-def _print_rows(rows: tuple[MessageRow, ...], reveal: bool) -> None:
-    if not rows:
-        click.echo("No messages.")
-        return
-    print_table(
-        ("id", "state", "recipient", "template", "attempts", "due or finished", "cause"),
-        [
-            (
-                row.id,
-                row.state,
-                _address(row, reveal),
-                row.template_key,
-                f"{row.attempts}/{row.max_attempts}",
-                stamp(row.finished_at or row.due_at),
-                _words(row.cause),
-            )
-            for row in rows
-        ],
-    )
-
-
-def _print_message(row: MessageDetail, tries: list[Try], reveal: bool) -> None:
-    print_facts(
-        {
-            "id": row.id,
-            "state": row.state + (f" (held: {row.held})" if row.held else ""),
-            "key": f"{row.idempotency_key} part {row.part}",
-            "recipient": _address(row, reveal),
-            "template": row.template_key,
-            "attempts": f"{row.attempts} of {row.max_attempts}, {row.tries} tries, {row.retries} retries by hand",
-            "created": row.created_at,
-            "due": row.due_at if row.state is State.PENDING else None,
-            "finished": row.finished_at,
-            "cause": _words(row.cause),
-            "cure": catalogue.cure(row.cause) if row.cause else None,
-            "in doubt": "a copy may have been delivered" if row.maybe_delivered else None,
-            "payload": "kept, sealed" if row.has_payload else "cleared",
-            "message id": row.message_id,
-            "provider id": row.provider_id,
-            "route": row.route,
-        }
-    )
-    if tries:
-        click.echo()
-        print_table(
-            ("ended", "outcome", "counted", "worker", "next due", "cause"),
-            [
-                (
-                    t.ended_at,
-                    t.outcome,
-                    "yes" if t.counted else "no",
-                    t.worker,
-                    t.next_due_at,
-                    _words(t.cause),
-                )
-                for t in tries
-            ],
-        )
-    click.echo()
-
-
-def _address(row: MessageRow, reveal: bool) -> str:
-    if reveal:
-        return row.recipient
-    local, _, domain = row.recipient.rpartition("@")
-    return f"{local[:1]}…@{domain}"
-
-
-def _words(cause: Cause | None) -> str | None:
-    return None if cause is None else catalogue.words(cause)

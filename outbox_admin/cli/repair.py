@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from uuid import UUID
 
 import click
-import sqlalchemy as sa
 
-from outbox_admin.cli.boundary import Refused
-from outbox_admin.cli.desk import actor, desk, open_engine, read_settings, reading
+from outbox_admin.cli.desk import actor, desk
+from outbox_admin.cli.group import group_of, retry_group
 from outbox_admin.cli.output import json_option, print_json, print_table
 from outbox_admin.cli.queue import find
-from outbox_admin.core.words import plural
-from outbox_admin.db.reads import clock, plans
-from outbox_admin.db.reads.dead import DeadFilter
-from outbox_admin.db.reads.plans import Selection
 from outbox_admin.db.store import audit, operator
-from outbox_admin.db.store import plans as plan_store
 from outbox_admin.db.store.operator import RetryResult
-from outbox_admin.ids import new_id
 
 WORDS = {
     RetryResult.MOVED: "waits to be sent again",
@@ -63,7 +55,7 @@ def retry(
     if which:
         _retry_each(which, as_json)
     else:
-        _retry_group(_group(like, template), include_doubtful=include_doubtful, yes=yes, as_json=as_json)
+        retry_group(group_of(like, template), include_doubtful=include_doubtful, yes=yes, as_json=as_json)
 
 
 @click.command()
@@ -109,62 +101,3 @@ def _tell(done: list[tuple[UUID, str]], as_json: bool) -> None:
         print_json({"messages": [{"id": row_id, "result": result} for row_id, result in done]})
     else:
         print_table(("id", "result"), done)
-
-
-def _group(like: str | None, template: str) -> Selection:
-    """The console's groups: same state, kind, phase and code."""
-    if like is None:
-        return Selection(wanted=DeadFilter(template=template))
-    with reading() as at:
-        row = find(at, like)[0]
-    if row.cause is None:
-        raise Refused("This message has no cause to look for; give messages, or --template.")
-    kind, phase, code = row.cause.kind, row.cause.phase, row.cause.code
-    wanted = DeadFilter(state=row.state, kind=kind, phase=phase, code=code, template=template)
-    return Selection(wanted=wanted)
-
-
-def _retry_group(selection: Selection, *, include_doubtful: bool, yes: bool, as_json: bool) -> None:
-    """By a stored plan like the console's, so that what fails meanwhile is not part of it."""
-    engine, plan_id = open_engine(read_settings()), new_id()
-    with engine.begin() as db:
-        now = clock.now(db)
-        preview = plans.preview(db, selection, watermark=now, now=now)
-        number = preview.clean + (preview.doubtful if include_doubtful else 0)
-        plan_store.create(db, plan_id=plan_id, owner=actor(), selection=selection, expected=number, now=now)
-    if not number:
-        raise Refused(
-            f"Nothing to retry: of {plural(preview.total, 'message')} none has payload and time left."
-        )
-    if not yes:
-        click.confirm(f"Retry {number} of {plural(preview.total, 'message')}?", abort=True, err=True)
-    with engine.begin() as db:
-        now = clock.now(db)
-        plan_store.confirm(db, plan_id, owner=actor(), include_doubtful=include_doubtful, pace=None, now=now)
-        audit.add(db, at=now, actor=actor(), action="retry_group", target=str(plan_id), count=number)
-    with click.progressbar(length=number, label="Retrying", file=sys.stderr, hidden=as_json) as bar:
-        for moved in _steps(engine, plan_id):
-            bar.update(moved)
-    moved = _moved(engine, plan_id)
-    engine.dispose()
-    if as_json:
-        print_json({"matching": preview.total, "moved": moved, "left": preview.total - moved})
-    else:
-        click.echo(f"{plural(moved, 'message')} moved; {preview.total - moved} left alone.")
-
-
-def _steps(engine: sa.Engine, plan_id: UUID) -> Iterator[int]:
-    """A short transaction each; a worker may take some of them."""
-    while True:
-        with engine.begin() as db:
-            found = plans.find(db, plan_id)
-            if found is None or found.finished_at is not None:
-                return
-            moved = plan_store.advance(db, now=clock.now(db))
-        yield moved
-
-
-def _moved(engine: sa.Engine, plan_id: UUID) -> int:
-    with engine.connect() as db:
-        found = plans.find(db, plan_id)
-    return 0 if found is None else found.moved

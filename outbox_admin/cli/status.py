@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 
 import click
 
 from outbox_admin.cli.desk import reading
 from outbox_admin.cli.output import json_option, print_facts, print_json
+from outbox_admin.core.health import MissingKey
 from outbox_admin.core.words import span
 from outbox_admin.db.reads.health import Health, health
 
@@ -53,29 +55,13 @@ def _data(found: Health) -> dict[str, object]:
         "capped": [state.value for state, count in found.counts.items() if count.capped],
         "rejected_last_hour": figures.rejected_last_hour.value,
         "held": {reason: count.value for reason, count in figures.held.items()},
-        "missing_keys": [
-            {
-                "key": key.kid,
-                "waiting": key.waiting.value,
-                "since": key.since,
-                "rejected_in": span((key.rejects_at - figures.now).total_seconds()),
-            }
-            for key in figures.missing_keys
-        ],
-        "workers": {
-            "active": figures.crew.active,
-            "draining": figures.crew.draining,
-            "lost": figures.crew.lost,
-            "stuck": figures.crew.stuck,
-        },
+        "missing_keys": [_missing(key, figures.now) for key in figures.missing_keys],
+        "workers": figures.crew,
         "simulated": figures.simulating,
-        "findings": [
-            {
-                "topic": finding.topic,
-                "level": finding.level,
-                "sentence": finding.sentence,
-                "cure": finding.cure,
-            }
-            for finding in found.findings
-        ],
+        "findings": found.findings,
     }
+
+
+def _missing(key: MissingKey, now: datetime) -> dict[str, object]:
+    left = (key.rejects_at - now).total_seconds()
+    return {"key": key.kid, "waiting": key.waiting.value, "since": key.since, "rejected_in": span(left)}
