@@ -74,8 +74,8 @@ def routes(settings: Settings) -> tuple[Route, ...]:
     """The relays in the order in which they are tried; none means that mail is simulated."""
     if settings.smtp_url is None:
         return ()
-    login: dict[str, Any] = {"username": settings.smtp_user, **_secret(settings)}
-    first = _route(settings, settings.smtp_url, "primary", auth=settings.smtp_auth, **login)
+    login = {"username": settings.smtp_user, "auth": settings.smtp_auth, **_secret(settings)}
+    first = _route(settings, settings.smtp_url, "primary", **login)
     if settings.smtp_url_2 is None:
         return (first,)
     return (first, _route(settings, settings.smtp_url_2, "secondary"))
@@ -232,9 +232,7 @@ def _console_secret(settings: Settings) -> bytes:
 def _secret(settings: Settings) -> dict[str, Any]:
     """With XOAUTH2 the password is the access token."""
     secret = settings.smtp_password
-    if secret is None:
-        return {}
-    if settings.smtp_auth == Auth.XOAUTH2:
+    if secret is not None and settings.smtp_auth == Auth.XOAUTH2:
         return {"token": lambda: secret}
     return {"password": secret}
 

@@ -10,7 +10,6 @@ import os
 import socket
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.metadata import version
 
@@ -22,6 +21,7 @@ from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.heartbeat import Heartbeat
 from outbox_admin.delivery.lanes import Lane
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.reports import Condition, Drained
 from outbox_admin.delivery.signals import finishing
 from outbox_admin.delivery.upkeep import Upkeep
 
@@ -32,28 +32,9 @@ DRAIN_RETRIES = 5
 #: Seconds for a lane to tell what it knows of a hand-over that was cut off.
 ABORT_LIMIT = 1.0
 
+__all__ = ["Condition", "Drained", "Worker"]
+
 log = logging.getLogger("outbox_admin.delivery")
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """``stuck``: it holds rows and has recorded nothing for too long. ``opened``: database and keys were in order."""
-
-    alive: bool
-    stuck: bool
-    opened: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """What one drain did, by outcome. ``paused``: a route's pause ended it; ``failed``: the database did."""
-
-    accepted: int
-    rejected: int
-    deferred: int
-    faults: int
-    paused: bool
-    failed: bool
 
 
 class Worker:
