@@ -10,6 +10,7 @@ from outbox_admin.cli.output import print_facts, print_table, stamp
 from outbox_admin.core import catalogue
 from outbox_admin.core.cause import Cause
 from outbox_admin.core.lifecycle import State
+from outbox_admin.core.words import plural
 from outbox_admin.db.reads.message import Try
 from outbox_admin.db.reads.rows import MessageDetail, MessageRow
 
@@ -72,7 +73,7 @@ def _row_facts(row: MessageDetail, reveal: bool) -> dict[str, object]:
         "key": f"{row.idempotency_key} part {row.part}",
         "recipient": _address(row, reveal),
         "template": row.template_key,
-        "attempts": f"{row.attempts} of {row.max_attempts}, {row.tries} tries, {row.retries} retries by hand",
+        "attempts": _attempts(row),
         "created": row.created_at,
         "due": row.due_at if row.state is State.PENDING else None,
         "finished": row.finished_at,
@@ -84,6 +85,11 @@ def _row_facts(row: MessageDetail, reveal: bool) -> dict[str, object]:
         "provider id": row.provider_id,
         "route": row.route,
     }
+
+
+def _attempts(row: MessageDetail) -> str:
+    by_hand = f", retried {plural(row.retries, 'time')} by hand" if row.retries else ""
+    return f"{row.attempts} of {row.max_attempts}, {plural(row.tries, 'try', 'tries')}{by_hand}"
 
 
 def _address(row: MessageRow, reveal: bool) -> str:

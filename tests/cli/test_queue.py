@@ -112,7 +112,7 @@ def test_show_tells_one_message_and_its_tries(shell: Shell, relay: Catcher) -> N
     receipt = enqueue(shell)
     drain(shell)
     text = shell("show", "hello:1").stdout
-    assert "1 of 8, 1 tries" in text
+    assert "1 of 8, 1 try" in text
     assert "451" in text
     (found,) = shell.json("show", receipt["id"])["messages"]
     assert found["tries_made"][0]["outcome"] == "deferred"

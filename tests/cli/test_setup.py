@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,11 @@ def test_check_names_a_ring_of_others_and_messages_without_a_key(
 def test_check_names_an_open_ring_file(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "ring.json").chmod(0o644)
     assert "chmod" in shell("check", code=78).stdout
+
+
+def test_check_warns_before_the_ring_stops_sealing(bare_shell: Shell, tmp_path: Path) -> None:
+    bare_shell("db", "upgrade")
+    KeyRing.generate(clock=lambda: time.time() - 80 * 86_400).write(tmp_path / "ring.json")
+    result = bare_shell("check", code=1)
+    assert "Within 14 days no key may seal any more" in result.stdout
+    assert "outbox-admin keys generate" in result.stdout
