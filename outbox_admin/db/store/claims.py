@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from outbox_admin.core.lifecycle import OnUnknown, Standing, State
 from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store.rows import ALONE, DUE, Database, among, in_state, row, unexpired
+from outbox_admin.db.store.spelling import respell_ids
 
 PRIORITIES = (0, 1, 2)
 #: Octets of a sealed payload that a claim returns; a larger one is read just before it is sent.
@@ -83,6 +84,7 @@ def claim_batch(
         claims = take(db, ids, now=now, token=token, worker=worker, lease=lease)
         if claims or not ids:
             return claims  # having locked rows, a further look could wait for somebody who waits for us
+        respell_ids(db)
     return []
 
 
@@ -191,7 +193,7 @@ def _claim(one: Any) -> Claim:
         payload=one.inline_payload,
         payload_size=one.size,
         message_id=one.message_id,
-        on_unknown=OnUnknown(one.on_unknown),
+        on_unknown=_on_unknown(one.on_unknown),
         created_at=one.created_at,
         not_before=one.not_before,
         expires_at=one.expires_at,
@@ -201,3 +203,8 @@ def _claim(one: Any) -> Claim:
         supersede_key=one.supersede_key,
         lease_until=one.lease_until,
     )
+
+
+def _on_unknown(word: str) -> OnUnknown:
+    """A word of another program's that nobody knows breaks no claim: it means the careful one, at most once."""
+    return OnUnknown.RESEND if word == OnUnknown.RESEND else OnUnknown.HOLD

@@ -60,7 +60,7 @@ def reclaim(db: Database, *, now: datetime, limit: int = BOUND) -> list[Reclaime
 
 
 def _values(now: datetime) -> dict[str, Any]:
-    doubtful = sa.and_(row.on_unknown == OnUnknown.HOLD.value, row.handover_at.is_not(None))
+    doubtful = sa.and_(row.on_unknown != OnUnknown.RESEND.value, row.handover_at.is_not(None))
     used_up = row.attempts >= row.max_attempts
     return {
         "state": sa.case(
