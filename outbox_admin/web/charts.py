@@ -123,8 +123,10 @@ def _hours(step: timedelta) -> str:
 
 
 def _round_up(value: int) -> int:
-    """The next 1, 2 or 5 with zeros, at least 5."""
-    if value <= 5:
-        return 5
-    unit = int("1".ljust(len(str(value)), "0"))
-    return next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= value)
+    """The next round number, at least 5; above 10 with two leading digits at most."""
+    if value <= 10:
+        return 5 if value <= 5 else 10
+    unit = int("1".ljust(len(str(value)) - 1, "0"))
+    return next(
+        unit * factor for factor in (10, 15, 20, 25, 30, 40, 50, 60, 80, 100) if unit * factor >= value
+    )

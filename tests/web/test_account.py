@@ -1,18 +1,21 @@
 """Signing in and out: what a guesser, a thief and somebody who went to lunch get."""
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from flask import Flask
 
 from outbox_admin.db import schema
 from outbox_admin.db.store import users
+from outbox_admin.web import passwords
 from tests.support.clock import FakeClock
 from tests.web.conftest import Visitor
 from tests.web.population import PASSWORD, Population
-from tests.web.reading import text
+from tests.web.reading import field_of, text
 
 
 def test_without_any_account_every_page_is_locked_and_names_the_command(visitor: Visitor) -> None:
@@ -45,10 +48,6 @@ def test_a_wrong_password_and_an_unknown_name_look_the_same(visitor: Visitor, po
 def test_s24_a_weak_hash_is_renewed_at_sign_in(
     visitor: Visitor, population: Population, engine: sa.Engine
 ) -> None:
-    import os
-
-    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
-
     weak = Argon2id(salt=os.urandom(16), length=32, iterations=1, lanes=1, memory_cost=64)
     population.user("alice", "viewer", password_hash=weak.derive_phc_encoded(PASSWORD.encode()))
     assert visitor.sign_in("alice").status_code == 303
@@ -110,8 +109,6 @@ def test_s37_a_forwarded_address_is_ignored_unless_a_proxy_is_configured(
     visitor.get("/login")
     for number in range(31):
         form = visitor.get("/login").get_data(as_text=True)
-        from tests.web.reading import field_of
-
         visitor.csrf = field_of(form, "csrf")
         answer = visitor.post(
             "/login",
@@ -192,6 +189,17 @@ def test_s44_sign_ins_are_audited(visitor: Visitor, population: Population) -> N
         ("alice", "refused"),
         ("alice", "done"),
     ]
+
+
+def test_s26_at_most_two_hashes_at_once_and_the_third_is_told_to_wait(
+    visitor: Visitor, population: Population, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    population.user("alice", "viewer")
+    monkeypatch.setattr(passwords, "_WAIT", 0.01)
+    with passwords._at_once, passwords._at_once:
+        answer = visitor.sign_in("alice")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert visitor.sign_in("alice").status_code == 303
 
 
 def test_names_are_case_folded(visitor: Visitor, population: Population) -> None:

@@ -95,6 +95,13 @@ def test_bars_stack_to_the_height_of_their_sum() -> None:
     assert chart.table == (("03:01", (30, 15, 5)),)
 
 
+@pytest.mark.parametrize(
+    ("peak", "top"), [(1, 5), (6, 10), (11, 15), (50, 50), (99, 100), (2414, 2500), (10_001, 15_000)]
+)
+def test_the_axis_ends_at_a_round_number(peak: int, top: int) -> None:
+    assert outcomes_chart([Bucket(NOW, {"accepted": peak})], step=timedelta(minutes=1)).top == top
+
+
 def test_hours_are_summed_by_the_database(engine: sa.Engine, clock: FakeClock) -> None:
     population = Population(engine, clock.now().replace(minute=50))
     for ago in (0, 10, 20, 70):
