@@ -46,10 +46,16 @@ def rewritten(url: str) -> sa.URL:
 
 
 def _protect(file: str | None) -> None:
-    """The file holds addresses: it is made readable for its owner alone. One that exists keeps its mode."""
+    """The file holds addresses: it is made readable for its owner alone. One that exists keeps its mode.
+
+    And is not even opened: to close a descriptor gives up every lock that this process holds on the file, those of
+    SQLite's own connections included; another process would then take it for unused and remove its journal.
+    """
     if not file or file == ":memory:" or file.startswith("file:"):
         return
     try:
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
     except OSError as error:
         raise ConfigurationError(f"the database file cannot be opened ({error.strerror}): {file}") from None

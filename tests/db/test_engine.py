@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,20 @@ def test_behind_a_pooler_nothing_is_prepared_on_the_server(postgres_url: str) ->
             db.execute(sa.text("SELECT :one"), {"one": 1})
         assert db.execute(sa.text("SELECT count(*) FROM pg_prepared_statements")).scalar_one() == 0
     engine.dispose()
+
+
+def test_a_second_engine_of_a_process_does_not_give_up_the_locks_of_the_first(tmp_path: Path) -> None:
+    """Or the next process that leaves would remove the journal, and everything written later with it."""
+    url = f"sqlite:///{tmp_path / 'outbox.db'}"
+    first = create(url)
+    upgrade(first)
+    with first.connect() as staying:
+        staying.execute(sa.text("SELECT 1"))
+        staying.rollback()
+        create(url).dispose()
+        visitor = (
+            "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT 1 FROM email_outbox')"
+        )
+        subprocess.run([sys.executable, "-c", f"{visitor}; db.close()", tmp_path / "outbox.db"], check=True)
+        assert (tmp_path / "outbox.db-wal").exists()
+    first.dispose()
