@@ -13,6 +13,8 @@ import pytest
 
 from outbox_admin.demo.cast import CAST
 from outbox_admin.demo.traffic import traffic
+from tests.cli.conftest import Shell
+from tests.contract.bench import until
 from tests.support.ports import free_port
 
 DEMO = [sys.executable, "-W", "error", "-c", "from outbox_admin.cli import main; main()", "demo"]
@@ -38,6 +40,29 @@ def test_the_demo_ends_by_itself_and_everything_ended_as_named(tmp_path: Path) -
     assert verdict["attempts"]["failed"] == 3
     assert "Sign in" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_printed_switch_repairs_the_relay_and_retry_delivers(bare_shell: Shell) -> None:
+    with subprocess.Popen(
+        [*DEMO, "--for", "12", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stderr is not None
+        switch = next(Path(line.split()[1]) for line in demo.stderr if line.split()[0] == "touch")
+        bare_shell.environ["OUTBOX_DATABASE_URL"] = f"sqlite:///{switch.parent / 'outbox.db'}"
+        failed: list[dict[str, str]] = []
+        assert until(lambda: bool(failed.extend(dead_letters(bare_shell)) or failed))
+        switch.touch()
+        bare_shell("retry", failed[0]["id"])
+        verdict = json.loads(demo.communicate(timeout=40)[0])
+    ended = {one["name"]: one["state"] for one in verdict["named"]}
+    assert (ended["always-deferred"], verdict["wrong"], verdict["ok"]) == ("sent", [], False)
+    assert demo.returncode == 1
+
+
+def dead_letters(shell: Shell) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = shell.json("list", "--state", "failed")["messages"]
+    return found
 
 
 def test_the_demo_names_a_port_that_is_taken() -> None:
