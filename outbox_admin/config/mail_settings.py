@@ -36,7 +36,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
     Setting(
         _BASICS,
         "OUTBOX_SENDER",
-        values.TEXT,
+        values.MAILBOX,
         None,
         "From of every message that names no other, as `Shop <no-reply@shop.example>`.",
         in_development="Outbox <no-reply@localhost.localdomain>",

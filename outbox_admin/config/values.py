@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlsplit
 
+from outbox_admin.core.address import parse_mailbox
+from outbox_admin.errors import MessageRefused
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.ASCII)
@@ -97,7 +100,19 @@ def _bind(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _mailbox(text: str) -> str:
+    """Judged now: found wrong only by the worker, it would spoil every message that names no sender."""
+    try:
+        parse_mailbox(text, field="sender")
+    except MessageRefused as refusal:
+        raise ValueError(
+            f"is no From address such as Shop <no-reply@shop.example>: {refusal.reason}"
+        ) from None
+    return text
+
+
 TEXT = Kind("text", _text)
+MAILBOX = Kind("text", _mailbox)
 PATH = Kind("path", _text)
 FLAG = Kind("0 or 1", _flag)
 SPAN = Kind("duration", _span)  #: added to stored times: timedelta

@@ -63,6 +63,9 @@ class Desk:
             frozen = self._open(claim, payload)
         except PayloadUnreadable as error:
             return self._verdict(error.reason, claim)
+        if not frozen.sender:
+            # A setting is missing, not a part of the message: once it is set, a retry sends what was kept.
+            return Undeliverable(Cause(Phase.PREPARE, Kind.PAYLOAD_INVALID), "no from, and no OUTBOX_SENDER")
         try:
             return self._compose(claim, frozen)
         except MessageRefused as error:

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from outbox_admin import Attachment, KeyRing, Message, TemplatedMessage
+from outbox_admin.db.store import operator
 from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.dispatcher import Dispatcher
 from outbox_admin.delivery.opening import Desk
@@ -439,3 +440,20 @@ def test_thirty_dead_addresses_are_no_outage(room: Room) -> None:
     with Relay({"RCPT": ["550 5.1.1 unknown"] * 60}) as relay:
         send(room, relay)
     assert room.states() == {"rejected": 30}
+
+
+def test_a_payload_without_from_fails_with_its_payload_where_no_sender_is_set(
+    room: Room, relay: Catcher
+) -> None:
+    """A missing setting wipes nothing: once it is there, a retry sends what was kept."""
+    row_id = room.enqueue()
+    room.seal(row_id, b'{"v":1,"to":"jane@example.com","subject":"Hi","text":"t"}')
+    unset, set_right = room.rules(sender=None), room.rules()
+    drain(room.dispatcher(route_to(relay.port), rules=unset))
+    row = room.row(row_id)
+    assert (row.state, row.cause_kind, row.has_payload) == ("failed", "payload_invalid", True)
+    with room.engine.begin() as db:
+        assert operator.retry(db, row_id, now=room.clock.now()) == "moved"
+    drain(room.dispatcher(route_to(relay.port), rules=set_right))
+    assert room.row(row_id).state == "sent"
+    assert b"From: Shop <no-reply@shop.example>" in relay.messages[0].content
