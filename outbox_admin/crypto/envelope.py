@@ -40,7 +40,6 @@ TAG_BYTES = 16
 
 _HEADER = struct.Struct(">4sBBH8s32s12s32s")
 HEADER_BYTES = _HEADER.size
-_WITHOUT_COMMITMENT = HEADER_BYTES - 32
 
 
 class Bound(NamedTuple):

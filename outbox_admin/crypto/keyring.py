@@ -33,6 +33,7 @@ from outbox_admin.crypto.keys import (
     TOMBSTONES,
     Clock,
     Key,
+    KeyState,
     draw_key,
     host_clock,
     moment_of,
@@ -127,6 +128,15 @@ class KeyRing:
         return frozenset(key.kid for key in self._keys.values() if key.state in TOMBSTONES)
 
     @property
+    def revoked_ids(self) -> frozenset[str]:
+        """Neither seal nor open, and are not lost: what becomes of their messages is an operator's choice."""
+        return frozenset(key.kid for key in self._keys.values() if key.state is KeyState.REVOKED)
+
+    @property
+    def problem(self) -> str | None:
+        return None  # nothing is read again, so nothing can fail
+
+    @property
     def check_values(self) -> dict[str, str]:
         """Check value by key id, of every key whose material is here."""
         return {key.kid: key.check for key in self._keys.values() if key.material is not None}
@@ -146,8 +156,6 @@ class KeyRing:
         return False
 
     seek = refresh
-
-    # -- sealing and opening ------------------------------------------------------------------------------------
 
     def seal(
         self,
@@ -198,11 +206,6 @@ class KeyRing:
             _material(newest), salt=b"", info=prefixed(b"outbox-admin/fingerprint", b"err-v1"), length=32
         )
         return hmac.new(key, raw.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()[:8].hex()
-
-    @staticmethod
-    def key_id_of(envelope: bytes) -> str | None:
-        """See :func:`outbox_admin.crypto.envelope.key_id_of`."""
-        return sealed_form.key_id_of(envelope)
 
     def _seal(
         self, plaintext: bytes, bound: Bound, *, key: Key, salt: bytes = b"", nonce: bytes = b""

@@ -75,7 +75,7 @@ class Host:
         """The database answers with our tables, and the worker has its keys."""
         if self._worker is None or not self._worker.condition().opened:
             return _unavailable("starting")
-        if getattr(self._worker.parts.ring, "problem", None):
+        if self._worker.parts.ring.problem is not None:
             return _unavailable("key ring")
         try:
             with self._engine.begin() as db:

@@ -89,7 +89,9 @@ class Upkeep:
             ring.seek()
         self._do(
             "grace",
-            lambda db, now: lost_keys.reject_after_grace(db, now=now, grace=grace, usable=ring.usable_ids),
+            lambda db, now: lost_keys.reject_after_grace(
+                db, now=now, grace=grace, usable=ring.usable_ids, revoked=ring.revoked_ids
+            ),
         )
 
     def _calm_down(self) -> None:

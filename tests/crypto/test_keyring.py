@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from outbox_admin.crypto.envelope import key_id_of
 from outbox_admin.crypto.keyring import Binding, KeyRing
 from outbox_admin.crypto.keys import Key, KeyState, check_value
 from outbox_admin.errors import ConfigurationError, PayloadUnreadable, Unreadable
@@ -24,7 +25,7 @@ def test_a_generated_ring_seals_at_once_and_opens_again():
     keys = KeyRing.generate()
     envelope = keys.seal(b"text", BINDING)
     assert keys.open(envelope, BINDING) == b"text"
-    assert KeyRing.key_id_of(envelope) == keys.newest_id
+    assert key_id_of(envelope) == keys.newest_id
     assert keys.usable_ids == {keys.newest_id}
 
 
@@ -47,9 +48,9 @@ def test_the_newest_active_key_seals_and_the_one_before_still_opens():
     clock = HostClock(CREATED + timedelta(days=9))
     keys = ring(new, old, clock=clock)
     before = keys.seal(b"text", BINDING)
-    assert KeyRing.key_id_of(before) == old.kid
+    assert key_id_of(before) == old.kid
     clock.advance(timedelta(days=1))
-    assert KeyRing.key_id_of(keys.seal(b"text", BINDING)) == new.kid
+    assert key_id_of(keys.seal(b"text", BINDING)) == new.kid
     assert keys.open(before, BINDING) == b"text"
 
 
@@ -270,3 +271,10 @@ def test_a_plain_ring_never_changes_by_itself():
 def test_the_host_clock_is_the_default():
     assert KeyRing.generate().keys[0].created <= datetime.now(UTC)
     assert isinstance(KeyRing.generate().keys[0], Key)
+
+
+def test_a_revoked_key_is_neither_usable_nor_lost():
+    keys = ring(key("a" * 16), key("b" * 16, state=KeyState.REVOKED))
+    assert keys.revoked_ids == {"b" * 16}
+    assert keys.usable_ids == {"a" * 16}
+    assert keys.lost_ids == frozenset()

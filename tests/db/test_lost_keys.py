@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from outbox_admin.db.schema import audit_entry, outbox_key
-from outbox_admin.db.store import keys, lost_keys, sweeps, workers
+from outbox_admin.db.store import keys, lost_keys, operator, sweeps, workers
 from outbox_admin.db.store.workers import Heartbeat
 from tests.db.rows import KID, NOW, add, claim, counted, later, read
 
@@ -157,3 +157,28 @@ def test_what_was_stopped_for_an_operator_comes_back_with_the_key(engine: sa.Eng
         lost_keys.note_missing_keys(db, now=later(days=3), usable={KID, GONE})
         assert [read(db, one).state for one in rows].count("pending") == 2
         assert {read(db, one).held for one in rows} == {None}
+
+
+def test_a_revoked_key_is_never_rejected_for_being_missing(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        prove(db)
+        row_id = add(db, key_id=GONE)
+        lost_keys.note_missing_keys(db, now=NOW, usable={KID})
+        wait = {"grace": GRACE, "usable": {KID}}
+        assert lost_keys.reject_after_grace(db, now=later(days=30), revoked={GONE}, **wait) == []
+        assert read(db, row_id).state == "pending"
+        assert lost_keys.reject_after_grace(db, now=later(days=30), **wait) == [row_id]
+
+
+def test_a_message_that_comes_after_the_others_are_gone_has_the_whole_grace(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        prove(db)
+        withdrawn = add(db, key_id=GONE)
+        lost_keys.note_missing_keys(db, now=NOW, usable={KID})
+        assert operator.cancel(db, withdrawn, now=later(hours=1))
+        lost_keys.note_missing_keys(db, now=later(hours=2), usable={KID})
+        assert missing_since(db) is None
+        add(db, key_id=GONE)
+        lost_keys.note_missing_keys(db, now=later(days=9), usable={KID})
+        assert missing_since(db) == later(days=9)
+        assert lost_keys.reject_after_grace(db, now=later(days=9), grace=GRACE, usable={KID}) == []

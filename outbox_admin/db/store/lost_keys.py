@@ -48,6 +48,7 @@ def note_missing_keys(
     """
     held = set(usable) | live_keys(db, now=now)
     _restore(db, held, now=now, limit=limit)
+    _forget_settled(db)
     stamped = _stamp(db, held, now=now, limit=limit)
     for kid in sorted(stamped):
         insert = upsert(db, outbox_key).values(kid=kid, created_at=now, missing_since=now)
@@ -84,6 +85,15 @@ def _restore(db: Database, held: Collection[str], *, now: datetime, limit: int) 
             db.execute(sa.update(outbox_key).where(key.kid == kid).values(missing_since=None))
 
 
+def _forget_settled(db: Database) -> None:
+    """No row waits any more: a message that comes later under the same key has the whole grace before it again."""
+    own_stamp = row.held == sa.literal(key_stamp("")) + key.kid
+    stopped = sa.and_(row.held == UNREADABLE, row.key_id == key.kid)
+    waiting = sa.exists().where(PENDING, row.held.is_not(None), sa.or_(own_stamp, stopped))
+    settled = sa.update(outbox_key).where(key.missing_since.is_not(None), sa.not_(waiting))
+    db.execute(settled.values(missing_since=None))
+
+
 def _waits_for(kid: str) -> sa.ColumnElement[bool]:
     stopped = sa.and_(row.held == UNREADABLE, row.key_id == kid)
     return sa.and_(row.held.is_not(None), sa.or_(row.held == key_stamp(kid), stopped))
@@ -104,16 +114,25 @@ def reject_lost_keys(
 
 
 def reject_after_grace(
-    db: Database, *, now: datetime, grace: timedelta, usable: Collection[str], limit: int = BOUND
+    db: Database,
+    *,
+    now: datetime,
+    grace: timedelta,
+    usable: Collection[str],
+    revoked: Collection[str] = (),
+    limit: int = BOUND,
 ) -> list[UUID]:
     """Rejects rows whose key has been missing for ``grace``, while one of the caller's own keys is proven.
 
     Five in ten minutes; the others are stamped ``unreadable`` and wait for an operator. Without a proven key the
-    caller's ring itself may be the wrong one, and nothing happens.
+    caller's ring itself may be the wrong one, and nothing happens. ``revoked`` keys are not missing: what becomes of
+    their messages is an operator's choice, however long that takes.
     """
     if not _has_proven(db, usable):
         return []
-    late = sa.select(key.kid).where(key.state == KNOWN, key.missing_since <= now - grace)
+    late = sa.select(key.kid).where(
+        key.state == KNOWN, key.missing_since <= now - grace, sa.not_(among(key.kid, revoked))
+    )
     stamps = [key_stamp(kid) for kid in db.execute(late).scalars()]
     if not stamps:
         return []
