@@ -23,7 +23,8 @@ import sqlalchemy as sa
 from outbox_admin.config import Role, Settings
 from outbox_admin.core.backoff import Backoff
 from outbox_admin.core.lifecycle import Policy
-from outbox_admin.crypto.watched import WatchedRing
+from outbox_admin.crypto.keyring import KeyRing
+from outbox_admin.crypto.watched import WatchedRing, open_ring
 from outbox_admin.db.engine import create
 from outbox_admin.delivery.clock import Clock, Source, database_time
 from outbox_admin.delivery.forking import AfterFork
@@ -65,9 +66,9 @@ def engine(settings: Settings) -> sa.Engine:
     return made
 
 
-def ring(settings: Settings) -> WatchedRing:
+def ring(settings: Settings) -> KeyRing | WatchedRing:
     """Raises ConfigurationError where the file is missing, readable by others, or not a key ring."""
-    return WatchedRing(str(settings.key_ring))
+    return open_ring(str(settings.key_ring), text=settings.key_ring_text)
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:

@@ -105,3 +105,18 @@ def test_an_engine_never_prints_parameters(environ: dict[str, str]) -> None:
         db.execute(sa.text("SELECT :address FROM nowhere"), {"address": "jane@example.com"})
     assert "jane" not in str(caught.value)
     engine.dispose()
+
+
+def test_a_key_ring_may_be_a_credential_of_systemd(environ: dict[str, str], tmp_path: Path) -> None:
+    found = settings(environ | {"CREDENTIALS_DIRECTORY": str(tmp_path)}, key_ring="cred:keyring.json")
+    expected = KeyRing.load(environ["OUTBOX_KEY_RING"]).usable_ids
+    assert assemble.ring(found).usable_ids == expected
+
+
+@pytest.mark.parametrize("variable", ["RING", "OUTBOX_RING"])
+def test_a_key_ring_may_stand_in_a_variable(environ: dict[str, str], variable: str) -> None:
+    text = KeyRing.load(environ["OUTBOX_KEY_RING"]).to_text()
+    found = settings(environ | {variable: text}, key_ring=f"env:{variable}")
+    assert assemble.ring(found).usable_ids == KeyRing.load(environ["OUTBOX_KEY_RING"]).usable_ids
+    assert assemble.outbox(found) is not None
+    assert "material" not in repr(found)

@@ -35,7 +35,7 @@ def complaint(environ: dict[str, str], *roles: Role) -> str:
 
 def test_the_list_and_the_fields_name_the_same_settings_in_the_same_order() -> None:
     attributes = [field.name for field in fields(Settings)]
-    assert attributes == [*(setting.attribute for setting in SETTINGS), "debug"]
+    assert attributes == [*(setting.attribute for setting in SETTINGS), "debug", "key_ring_text"]
 
 
 def test_every_setting_has_a_sentence_and_a_readable_default() -> None:
@@ -349,3 +349,22 @@ def test_production_refuses_to_start_with_one_sentence(
 )
 def test_what_production_accepts(changes: dict[str, str], role: Role) -> None:
     Settings.from_env(WORKING | changes).require(role)
+
+
+@pytest.mark.parametrize(
+    ("ring", "more", "word"),
+    [
+        ("env:RING", {}, "RING, which is not set"),
+        ("cred:ring", {}, "CREDENTIALS_DIRECTORY"),
+        ("cred:../ring", {"CREDENTIALS_DIRECTORY": "/run/credentials/outbox.service"}, "name alone"),
+    ],
+)
+def test_a_key_ring_that_is_nowhere_is_refused(ring: str, more: dict[str, str], word: str) -> None:
+    assert word in complaint({**WORKING, "OUTBOX_KEY_RING": ring, **more})
+
+
+@pytest.mark.parametrize("sender", ["Kiosk", "Kiosk <no-reply>", "a@shop.example, b@shop.example"])
+def test_a_sender_that_is_no_address_stops_the_start(sender: str) -> None:
+    found = complaint({**WORKING, "OUTBOX_SENDER": sender})
+    assert "OUTBOX_SENDER" in found
+    assert sender not in found

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from outbox_admin.config.ring_source import RingSource, find, variable_of
 from outbox_admin.config.table import BY_NAME, PREFIX, SETTINGS, Setting
 
 log = logging.getLogger("outbox_admin.config")
@@ -44,6 +45,14 @@ class Environment:
                 self.complaints.append(f"{setting.name} {reason}.")
         return found
 
+    def read_ring(self, source: str | None) -> RingSource | None:
+        """What OUTBOX_KEY_RING leads to; None where it is not set or, with a complaint, leads nowhere."""
+        try:
+            return None if source is None else find(source, self._environ)
+        except ValueError as reason:
+            self.complaints.append(f"OUTBOX_KEY_RING {reason}.")
+            return None
+
     def is_set(self, name: str) -> bool:
         """Whether the environment gives it, itself or as a file."""
         return name in self._environ or name + _FILE in self._environ
@@ -76,7 +85,8 @@ class Environment:
             return None
 
     def _refuse_unknown_names(self) -> None:
-        known = set(BY_NAME) | {setting.name + _FILE for setting in SETTINGS if setting.secret}
+        ring = variable_of(self._environ.get("OUTBOX_KEY_RING"))
+        known = set(BY_NAME) | {ring or ""} | {setting.name + _FILE for setting in SETTINGS if setting.secret}
         strange = sorted(name for name in self._environ if name.startswith(PREFIX) and name not in known)
         noise = [name for name in strange if _set_by_kubernetes(name, self._environ[name])]
         if noise:

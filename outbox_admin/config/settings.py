@@ -23,7 +23,8 @@ class Settings:
     """One field for each entry of :data:`~outbox_admin.config.SETTINGS`, in its order.
 
     Times that the monotonic clock measures are float seconds; those added to stored times are timedelta.
-    ``debug`` is Flask's own switch (FLASK_DEBUG), kept to refuse it in production.
+    ``debug`` is Flask's own switch (FLASK_DEBUG), kept to refuse it in production. ``key_ring_text`` is the ring
+    itself where ``key_ring`` is ``env:NAME``.
     """
 
     env: str
@@ -72,6 +73,7 @@ class Settings:
     allow_http: bool
     metrics_token: str | None = _secret()
     debug: bool = False
+    key_ring_text: str | None = field(default=None, repr=False)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -81,6 +83,8 @@ class Settings:
         """
         source = Environment(environ)
         found: dict[str, Any] = source.read()
+        if ring := source.read_ring(found.get("key_ring")):
+            found |= {"key_ring": ring.source, "key_ring_text": ring.text}
         if source.complaints:
             raise ConfigurationError("\n".join(source.complaints))
         settings = cls(**found, debug=_is_on(environ.get("FLASK_DEBUG", "")))

@@ -126,6 +126,10 @@ class WatchedRing:
         return self._ring.lost_ids
 
     @property
+    def revoked_ids(self) -> frozenset[str]:
+        return self._ring.revoked_ids
+
+    @property
     def newest_id(self) -> str:
         return self._ring.newest_id
 
@@ -169,3 +173,18 @@ class WatchedRing:
 
     def fingerprint(self, raw: str) -> str:
         return self._ring.fingerprint(raw)
+
+
+def open_ring(source: str | os.PathLike[str], *, text: str | None = None) -> KeyRing | WatchedRing:
+    """The ring of a running process. ``text`` is the ring itself where ``source`` names no file (``env:NAME``).
+
+    Raises :class:`ConfigurationError`.
+    """
+    if text is None:
+        return WatchedRing(source)
+    _log.warning(
+        "key ring %s: whoever may look into this process's environment (/proc) sees the keys, and a change needs a "
+        "restart; give file:PATH or cred:NAME",
+        source,
+    )
+    return KeyRing.from_text(text, origin=os.fspath(source))

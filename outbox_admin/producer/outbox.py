@@ -18,7 +18,7 @@ from outbox_admin.config import Role, Settings
 from outbox_admin.core.address import parse_mailbox
 from outbox_admin.core.message import MAX_MESSAGE, AnyMessage
 from outbox_admin.crypto.keys import Keys
-from outbox_admin.crypto.watched import WatchedRing
+from outbox_admin.crypto.watched import open_ring
 from outbox_admin.db.store import arrivals
 from outbox_admin.db.store.arrivals import Arrival
 from outbox_admin.db.store.rows import Database
@@ -67,7 +67,7 @@ class Outbox:
         """As :meth:`from_env`, from settings already read."""
         settings.require(Role.PRODUCER)
         return cls(
-            keys=WatchedRing(str(settings.key_ring)),
+            keys=open_ring(str(settings.key_ring), text=settings.key_ring_text),
             sender=str(settings.sender),
             max_message=settings.max_message,
             max_attempts=settings.max_attempts,

@@ -6,9 +6,10 @@ from uuid import uuid4
 
 import pytest
 
+from outbox_admin.crypto.envelope import key_id_of
 from outbox_admin.crypto.keyring import Binding, KeyRing
 from outbox_admin.crypto.keys import Keys
-from outbox_admin.crypto.watched import WatchedRing
+from outbox_admin.crypto.watched import WatchedRing, open_ring
 from outbox_admin.errors import ConfigurationError, PayloadUnreadable, Unreadable
 from tests.crypto.rings import HostClock, key, ring
 
@@ -108,7 +109,7 @@ def test_opening_finds_a_key_that_was_added_a_moment_ago(watched, path, seconds)
 def test_sealing_follows_the_file_without_a_cycle_of_its_own(watched, path, seconds):
     replace_ring(path, KeyRing([key("a" * 16), key("c" * 16)], ring_id=watched.ring.ring_id, serial=2))
     seconds.now += 31
-    assert KeyRing.key_id_of(watched.seal(b"text", BINDING)) == "c" * 16
+    assert key_id_of(watched.seal(b"text", BINDING)) == "c" * 16
 
 
 @pytest.mark.parametrize("fault", ["missing", "damaged", "readable by all"])
@@ -191,3 +192,18 @@ def test_a_key_becomes_active_in_a_ring_that_is_long_loaded(path, seconds):
     assert watched.newest_id == "a" * 16
     clock.advance(timedelta(hours=48))
     assert watched.newest_id != "a" * 16
+
+
+def test_a_ring_from_a_variable_opens_and_warns_without_showing_itself(caplog: pytest.LogCaptureFixture):
+    text = KeyRing.generate().to_text()
+    with caplog.at_level(logging.WARNING):
+        keys = open_ring("env:RING", text=text)
+    assert keys.open(keys.seal(b"text", BINDING), BINDING) == b"text"
+    assert (keys.problem, keys.refresh()) == (None, False)
+    assert "env:RING" in caplog.text
+    assert keys.keys[0].kid not in caplog.text
+
+
+def test_a_ring_from_a_file_is_watched(tmp_path: Path):
+    KeyRing.generate().write(tmp_path / "ring.json")
+    assert isinstance(open_ring(f"file:{tmp_path / 'ring.json'}"), WatchedRing)
