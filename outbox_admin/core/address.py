@@ -175,8 +175,9 @@ def _domain(domain: str, *, field: str) -> str:
             raise MessageRefused(field, "the domain holds invisible characters")
         try:
             domain = idna.encode(domain, uts46=True).decode("ascii")
-        except (idna.IDNAError, UnicodeError) as error:
-            raise MessageRefused(field, "the domain is not a valid internationalised name") from error
+        except (idna.IDNAError, UnicodeError):
+            # Not chained: that exception carries the domain.
+            raise MessageRefused(field, "the domain is not a valid internationalised name") from None
     if not _HOST.fullmatch(domain):
         raise MessageRefused(field, "the domain is not a host name")
     return domain.lower()

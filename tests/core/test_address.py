@@ -222,3 +222,11 @@ def test_any_text_is_an_address_or_refused(text: str) -> None:
         return
     assert parse(address.envelope, field="to") == address
     assert not set(address.envelope) & set(' \t\r\n"<>,;:()[]\\\0')
+
+
+def test_the_refusal_of_a_domain_carries_no_part_of_it() -> None:
+    """A traceback prints the chain: what the IDNA library says quotes the domain."""
+    with pytest.raises(MessageRefused) as caught:
+        parse("jane@a\u0300\u0640.example", field="to")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
