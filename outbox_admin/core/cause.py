@@ -13,9 +13,7 @@ from enum import StrEnum
 class Phase(StrEnum):
     """Where in the walk of one message it happened, in the order of the walk."""
 
-    PREPARE = (
-        "prepare"  #: before any connection: opening the payload, rendering, composing
-    )
+    PREPARE = "prepare"  #: before any connection: opening the payload, rendering, composing
     CONNECT = "connect"
     GREETING = "greeting"
     EHLO = "ehlo"

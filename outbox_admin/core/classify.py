@@ -34,7 +34,7 @@ from outbox_admin.core.replycode import (
     kind_of,
 )
 
-__all__ = ["Break", "Reply", "classify", "drops_connection", "provider_id"]
+__all__ = ["Break", "Reply", "classify", "provider_id"]
 
 _BEFORE_MAIL = frozenset({Phase.CONNECT, Phase.GREETING, Phase.EHLO, Phase.TLS, Phase.AUTH})
 _RAW_LIMIT = 4096  #: characters of a reply that travel on; 500 of them are ever stored, sealed
@@ -76,17 +76,6 @@ def classify(event: Reply | Break, *, literal_5xx: bool) -> Outcome:
             return _of_reply(event, literal_5xx=literal_5xx)
         case Break():
             return _of_break(event)
-
-
-def drops_connection(event: Reply | Break) -> bool:
-    """Whether the connection cannot be used any more: closed without a further command, RSET included."""
-    match event:
-        case Break():
-            return True
-        case Reply(phase, code):
-            if phase in _BEFORE_MAIL or phase is Phase.CONTENT or code in (CLOSING, BAD_SEQUENCE):
-                return True
-            return not is_refusal(code) and not (phase is Phase.DOT and _is_acceptance(code))
 
 
 def _of_reply(reply: Reply, *, literal_5xx: bool) -> Outcome:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outbox_admin.core.cause import Cause, Kind, Phase
-from outbox_admin.core.classify import Break, Reply, classify, drops_connection
+from outbox_admin.core.classify import Break, Reply, classify
 from outbox_admin.core.lifecycle import (
     Accepted,
     ChannelFault,
@@ -278,34 +278,6 @@ def test_oc_36_hostile_or_missing_text_in_an_acceptance_is_an_acceptance(text, e
     assert type(outcome) is Accepted
     assert outcome.provider_id is None or re.fullmatch(r"[A-Za-z0-9._:+=@/-]{1,200}", outcome.provider_id)
     assert (outcome.provider_id or "")[:3] == (expected or "")[:3]
-
-
-@pytest.mark.parametrize(
-    ("event", "expected"),
-    [
-        (Break(Phase.MAIL, Kind.UNSUPPORTED), True),
-        (Reply(Phase.GREETING, 554), True),
-        (Reply(Phase.AUTH, 535), True),
-        (Reply(Phase.CONTENT, 552), True),
-        (Reply(Phase.MAIL, 550), False),
-        (Reply(Phase.MAIL, 421), True),
-        (Reply(Phase.MAIL, 503), True),
-        (Reply(Phase.MAIL, 354), True),
-        (Reply(Phase.RCPT, 450), False),
-        (Reply(Phase.RCPT, 552), False),
-        (Reply(Phase.RCPT, 999), True),
-        (Reply(Phase.DATA, 250), True),
-        (Reply(Phase.DATA, 554), False),
-        (Reply(Phase.DOT, 250), False),
-        (Reply(Phase.DOT, 259), False),
-        (Reply(Phase.DOT, 451), False),
-        (Reply(Phase.DOT, 421), True),
-        (Reply(Phase.DOT, 554), False),
-        (Reply(Phase.DOT, 354), True),
-    ],
-)
-def test_the_connection_is_dropped_where_reply_and_command_may_be_out_of_step(event, expected):
-    assert drops_connection(event) is expected
 
 
 @given(
