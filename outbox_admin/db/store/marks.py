@@ -66,5 +66,5 @@ def _expire(db: Database, ids: set[UUID], tokens: set[UUID], *, now: datetime) -
     values = (
         finished(State.EXPIRED, now) | of_cause(Cause(Phase.PREPARE, Kind.EXPIRED)) | {"handover_at": None}
     )
-    gone = change.values(attempts=row.attempts - 1, **values).returning(row.template_key)
+    gone = change.values(attempts=row.attempts - 1, tries=row.tries - 1, **values).returning(row.template_key)
     count(db, [Tick("expired", template) for template in db.execute(gone).scalars()], now=now)
