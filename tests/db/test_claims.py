@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from outbox_admin.core.lifecycle import OnUnknown
 from outbox_admin.db.engine import create
 from outbox_admin.db.store import claims
-from tests.db.rows import KID, LEASE, NOW, add, claim, later, read
+from outbox_admin.db.store.results import record
+from tests.db.rows import KID, LEASE, NOW, add, claim, deferred, later, read, result
 
 
 def test_a_claim_counts_the_attempt_and_names_its_owner(engine: sa.Engine) -> None:
@@ -192,3 +193,17 @@ def test_a_claim_forgets_the_handover_of_an_earlier_one(engine: sa.Engine) -> No
         row_id = add(db, handover_at=later(minutes=-9))
         claim(db)
         assert read(db, row_id).handover_at is None
+
+
+def test_a_candidate_that_another_put_off_meanwhile_is_not_sent_before_its_time(engine: sa.Engine) -> None:
+    mine = {"worker": "w", "lease": LEASE}
+    with engine.begin() as db:
+        row_id = add(db)
+        read_before = claims.candidates(db, now=NOW, limit=20, usable=None)
+    with engine.begin() as db:
+        [owned] = claim(db)
+        record(db, [result(owned, deferred(later(seconds=10)))], now=NOW, worker="other")
+    with engine.begin() as db:
+        assert claims.take(db, read_before, now=later(seconds=1), token=uuid4(), **mine) == []
+        [taken] = claims.take(db, read_before, now=later(seconds=10), token=uuid4(), **mine)
+    assert (taken.id, taken.attempt) == (row_id, 2)

@@ -98,9 +98,8 @@ def claim_alone(
     usable: Collection[str] | None,
 ) -> list[Claim]:
     """Claims at most one of the rows that came back from a lost worker: should it kill again, it kills alone."""
-    stamped = sa.and_(in_state(State.PENDING), row.held == ALONE)
-    due = (row.due_at <= now, unexpired(now), _openable(usable))
-    ids = _read_ids(db, stamped, *due, order=(row.due_at,), limit=1)
+    stamped = sa.and_(in_state(State.PENDING), row.held == ALONE, row.due_at <= now, unexpired(now))
+    ids = _read_ids(db, stamped, _openable(usable), order=(row.due_at,), limit=1)
     return _take(db, ids, stamped, now=now, token=token, worker=worker, lease=lease)
 
 
@@ -109,7 +108,7 @@ def candidates(db: Database, *, now: datetime, limit: int, usable: Collection[st
     ids: list[UUID] = []
     for priority in PRIORITIES:
         if len(ids) < limit:
-            due = (DUE, row.priority == priority, row.due_at <= now, unexpired(now), _openable(usable))
+            due = (_is_due(now), row.priority == priority, _openable(usable))
             ids += _read_ids(db, *due, order=(row.due_at, row.id), limit=limit - len(ids))
     return ids
 
@@ -117,8 +116,11 @@ def candidates(db: Database, *, now: datetime, limit: int, usable: Collection[st
 def take(
     db: Database, ids: Collection[UUID], *, now: datetime, token: UUID, worker: str, lease: timedelta
 ) -> list[Claim]:
-    """Turns candidates that still are pending and not held into claims; the others are somebody else's."""
-    return _take(db, ids, DUE, now=now, token=token, worker=worker, lease=lease)
+    """Turns candidates that still are due into claims; the others are somebody else's.
+
+    Due, not only pending: who sent one meanwhile and was put off must not be overtaken before the backoff is over.
+    """
+    return _take(db, ids, _is_due(now), now=now, token=token, worker=worker, lease=lease)
 
 
 def load_payload(db: Database, *, row_id: UUID, token: UUID) -> bytes | None:
@@ -132,6 +134,10 @@ def _read_ids(
 ) -> list[UUID]:
     """A plain read without locks: it runs on every engine, and the UPDATE decides."""
     return list(db.execute(sa.select(row.id).where(*where).order_by(*order).limit(limit)).scalars())
+
+
+def _is_due(now: datetime) -> sa.ColumnElement[bool]:
+    return sa.and_(DUE, row.due_at <= now, unexpired(now))
 
 
 def _openable(usable: Collection[str] | None) -> sa.ColumnElement[bool]:
