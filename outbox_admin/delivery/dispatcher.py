@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Deferred, OnUnknown, Outcome, Rejected
 from outbox_admin.db.store.claims import Claim
+from outbox_admin.db.store.rows import UNREADABLE
 from outbox_admin.delivery.claiming import Claiming, Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.hand import Hand
 from outbox_admin.delivery.handover import Handover
 from outbox_admin.delivery.ledger import Ledger
-from outbox_admin.delivery.opening import UNREADABLE, Desk, Hold, Ready
+from outbox_admin.delivery.opening import Desk, Hold, Ready
 from outbox_admin.delivery.pace import Pace
 from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.ways import Way, Ways

@@ -14,6 +14,7 @@ from outbox_admin.core.frozen import Frozen
 from outbox_admin.core.lifecycle import OnUnknown, Outcome, Rejected, Undeliverable
 from outbox_admin.crypto.envelope import Binding
 from outbox_admin.db.store.claims import Claim
+from outbox_admin.db.store.rows import FORMAT, UNREADABLE
 from outbox_admin.delivery.compose import Composed, compose
 from outbox_admin.delivery.templates import TemplateFault
 from outbox_admin.errors import MessageRefused, PayloadUnreadable, Unreadable
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from outbox_admin.crypto.keys import Keys
     from outbox_admin.delivery.common import Proofs
     from outbox_admin.delivery.templates import Templates
-
-FORMAT = "format"  #: held until a newer release, or the operator, takes it
-UNREADABLE = "unreadable"  #: held until an operator confirms
 
 
 @dataclass(frozen=True, slots=True)

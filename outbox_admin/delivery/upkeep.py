@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads.health import capped
-from outbox_admin.db.store import keys, lost_keys, plans, reclaim, retention, sweeps, workers
+from outbox_admin.db.store import keys, lost_keys, plans, reclaim, release, retention, sweeps, workers
 from outbox_admin.db.store.rows import UNREADABLE, in_state, row
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
@@ -70,6 +70,7 @@ class Upkeep:
         self._do("expire", lambda db, now: sweeps.expire(db, now=now))
         self._do("give up", lambda db, now: sweeps.give_up(db, now=now, after=rules.give_up_after))
         self._missing_keys(rules.unknown_key_grace)
+        self._do("newer formats", lambda db, now: release.restore_newer(db, now=now))
         self._calm_down()
         self._do("retry plans", lambda db, now: plans.advance(db, now=now))
         self._do("workers", lambda db, now: workers.forget_lost(db, now=now))

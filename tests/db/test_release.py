@@ -57,3 +57,15 @@ def test_a_held_row_is_stamped_and_costs_no_attempt(engine: sa.Engine) -> None:
         stored = read(db, row_id)
         assert (stored.state, stored.held, stored.attempts) == ("pending", "format", 0)
         assert claim(db) == []
+
+
+def test_what_only_a_newer_release_can_read_is_offered_anew_every_ten_minutes(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        newer, unreadable = add(db, held="format"), add(db, held="unreadable")
+        assert release.restore_newer(db, now=NOW) == 1
+        assert (read(db, newer).held, read(db, unreadable).held) == (None, "unreadable")
+        [owned] = claim(db)
+        release.hold(db, token=owned.token, ids=[newer], held="format", now=NOW)
+        assert release.restore_newer(db, now=later(minutes=9)) == 0
+        assert release.restore_newer(db, now=later(minutes=10)) == 1
+        assert read(db, newer).attempts == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,11 @@ import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store.rows import Database, among, in_state, row
+from outbox_admin.db.store import meta
+from outbox_admin.db.store.rows import BOUND, FORMAT, Database, among, in_state, row, take_ids
+
+#: How long a payload of a newer format waits until a worker may try it again.
+LOOK_AGAIN = timedelta(minutes=10)
 
 
 def release(db: Database, *, token: UUID, now: datetime, ids: Collection[UUID] | None = None) -> int:
@@ -27,6 +31,19 @@ def hold(db: Database, *, token: UUID, ids: Collection[UUID], held: str, now: da
     """Like :func:`release`, and stamps the rows with ``held``, so that no claim meets them until that is cleared."""
     del now
     return _give_back(db, token, ids, {"held": held})
+
+
+def restore_newer(db: Database, *, now: datetime, limit: int = BOUND) -> int:
+    """Every ten minutes, by one of all workers: what an older release could not read is offered anew; the number.
+
+    The upgraded worker then takes it. One that is still old stamps it again, at no cost to the message.
+    """
+    if not meta.take_turn(db, "restore newer formats", now=now, every=LOOK_AGAIN):
+        return 0
+    stamped = sa.and_(in_state(State.PENDING), row.held == FORMAT)
+    ids = take_ids(db, stamped, limit=limit)
+    change = sa.update(email_outbox).where(among(row.id, ids), stamped).values(held=None)
+    return len(db.execute(change.returning(row.id)).all()) if ids else 0
 
 
 def _give_back(db: Database, token: UUID, ids: Collection[UUID] | None, stamp: dict[str, Any]) -> int:

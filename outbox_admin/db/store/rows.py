@@ -20,6 +20,7 @@ Database: TypeAlias = sa.Connection | Session | scoped_session[Session]
 
 BOUND = 500  #: rows that one statement of a sweep touches at most
 ALONE = "alone"  #: the stamp of a row that came back from a lost worker
+FORMAT = "format"  #: the stamp of a row that only a newer release can read, or whose key is revoked
 UNREADABLE = "unreadable"  #: the stamp of a row that an operator must look at
 
 row = email_outbox.c
