@@ -12,6 +12,8 @@ from outbox_admin.delivery.deadline import Deadline
 from outbox_admin.delivery.replies import Answer
 from outbox_admin.delivery.wire import Wire, WireFault
 
+_OF_A_MESSAGE = frozenset({Phase.MAIL, Phase.RCPT, Phase.DATA})
+
 
 class Ended(Exception):
     """The walk ends here, with this event. Never leaves the session."""
@@ -47,8 +49,13 @@ class Exchange:
         return reply_of(phase, answer)
 
     def _parting_words(self, phase: Phase, fault: WireFault) -> Reply:
-        """A relay that closes often says why first (421): that names the reason, the broken write does not."""
+        """A relay that closes often says why first (421): that names the reason, the broken write does not.
+
+        It cannot have seen the command: from MAIL on, a final refusal here is none of this message.
+        """
         answer = self.wire.arrived() if fault.kind is not Kind.PROTOCOL else None
+        if answer is not None and (answer.code >= 500 and phase in _OF_A_MESSAGE):
+            raise Ended(Break(phase, fault.kind, f"{answer.code} {answer.text}"))
         if answer is not None and answer.code >= 400:
             return reply_of(phase, answer)
         raise Ended(Break(phase, fault.kind, fault.raw))

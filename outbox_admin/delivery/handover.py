@@ -20,10 +20,8 @@ from outbox_admin.delivery.hand import Hand, Open
 from outbox_admin.delivery.ledger import Ledger
 from outbox_admin.delivery.opening import Ready
 from outbox_admin.delivery.parts import HANDOVER_MARGIN, Parts
+from outbox_admin.delivery.smtp import OCTETS_PER_SECOND
 from outbox_admin.delivery.ways import Way, Ways
-
-#: A hand-over may take a second longer for each so many octets (E8).
-OCTETS_PER_SECOND = 256 * 1024
 
 log = logging.getLogger("outbox_admin.delivery")
 
