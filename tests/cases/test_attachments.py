@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 
-import pytest
-
 from outbox_admin import Attachment
-from tests.cases.scene import Scene
+from tests.cases.scene import Scene, each
 from tests.support import mail
 
 
@@ -29,7 +27,7 @@ def refused_by_both_doors(
     scene.assert_rejected(row_id)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "../../etc/passwd",
@@ -51,13 +49,12 @@ def refused_by_both_doors(
         ".",
         "..",
     ],
-    ids=ascii,
 )
 def test_a_name_that_is_a_path_or_breaks_a_line_is_refused(scene: Scene, name: str) -> None:
     refused_by_both_doors(scene, name)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         'say "cheese".txt',
@@ -76,7 +73,6 @@ def test_a_name_that_is_a_path_or_breaks_a_line_is_refused(scene: Scene, name: s
         "-rf",
         "a%0d%0ab.txt",
     ],
-    ids=ascii,
 )
 def test_an_odd_name_arrives_as_it_was_given(scene: Scene, name: str) -> None:
     content = bytes(range(256)) * 3
@@ -92,7 +88,7 @@ def test_an_odd_name_arrives_as_it_was_given(scene: Scene, name: str) -> None:
         assert file[3] == content.rstrip()
 
 
-@pytest.mark.parametrize(
+@each(
     "content_type",
     [
         "text/csv\r\nBcc: eve@example.com",
@@ -116,15 +112,12 @@ def test_an_odd_name_arrives_as_it_was_given(scene: Scene, name: str) -> None:
         " text/csv",
         "text/csv; charset=utf-8; " + "x=y; " * 100,
     ],
-    ids=ascii,
 )
 def test_a_content_type_that_is_none_or_not_ours_to_give_is_refused(scene: Scene, content_type: str) -> None:
     refused_by_both_doors(scene, "a.csv", content_type)
 
 
-@pytest.mark.parametrize(
-    "inline_id", ["a>\r\nBcc: eve@example.com", "<a>", "a b", "", "é", "a\n", "x" * 201], ids=ascii
-)
+@each("inline_id", ["a>\r\nBcc: eve@example.com", "<a>", "a b", "", "é", "a\n", "x" * 201])
 def test_an_inline_id_that_is_none_is_refused(scene: Scene, inline_id: str) -> None:
     refused_by_both_doors(scene, "a.png", "image/png", inline_id)
 

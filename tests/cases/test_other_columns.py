@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.dispatcher import Dispatcher
-from tests.cases.scene import Scene
+from tests.cases.scene import Scene, each
 from tests.delivery.room import Room, route_to
 from tests.support import mail
 from tests.support.clock import FakeClock
@@ -43,7 +43,7 @@ WRITTEN_BY_NOBODY: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("columns", WRITTEN_BY_NOBODY, ids=ascii)
+@each("columns", WRITTEN_BY_NOBODY)
 def test_a_message_with_odd_columns_is_sent_all_the_same(scene: Scene, columns: dict[str, Any]) -> None:
     row_id = scene.place()
     scene.room.change(row_id, **columns)
@@ -51,7 +51,7 @@ def test_a_message_with_odd_columns_is_sent_all_the_same(scene: Scene, columns: 
     assert scene.accepted(row_id).recipients == [mail.JANE]
 
 
-@pytest.mark.parametrize(
+@each(
     "columns",
     [
         {"payload": b""},
@@ -61,7 +61,6 @@ def test_a_message_with_odd_columns_is_sent_all_the_same(scene: Scene, columns: 
         {"recipient": "eve@example.com"},
         {"idempotency_key": "another"},
     ],
-    ids=ascii,
 )
 def test_a_row_whose_columns_its_payload_does_not_know_is_rejected(
     scene: Scene, columns: dict[str, Any]
@@ -72,10 +71,9 @@ def test_a_row_whose_columns_its_payload_does_not_know_is_rejected(
     scene.assert_rejected(row_id, kind="payload_unreadable")
 
 
-@pytest.mark.parametrize(
+@each(
     "message_id",
     ["<a@b.example>\r\nBcc: eve@example.com", "a b", "<\u00e9@b.example>", "x" * 2000, "<>", "@"],
-    ids=ascii,
 )
 def test_a_message_id_that_is_none_reaches_no_header(scene: Scene, message_id: str) -> None:
     row_id = scene.place()
@@ -105,9 +103,7 @@ def spell(scene: Scene, row_id: UUID, text: str) -> None:
         db.exec_driver_sql("UPDATE email_outbox SET id = ? WHERE id = ?", (text, row_id.hex))
 
 
-@pytest.mark.parametrize(
-    "spelling", [str, lambda row_id: str(row_id).upper(), lambda row_id: row_id.hex.upper()]
-)
+@each("spelling", [str, lambda row_id: str(row_id).upper(), lambda row_id: row_id.hex.upper()])
 def test_ids_spelled_otherwise_hold_up_nobody(on_sqlite: Scene, spelling: Any) -> None:
     """At the head of the queue, for a lane that takes one at a time."""
     room = on_sqlite.room

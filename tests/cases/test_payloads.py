@@ -7,9 +7,7 @@ import json
 from typing import Any
 from uuid import UUID
 
-import pytest
-
-from tests.cases.scene import BATCH, Scene
+from tests.cases.scene import BATCH, Scene, each
 from tests.support import mail
 
 WHOLE = '"to":"jane@example.com","subject":"s","text":"t"'  #: stands in documents below by its name
@@ -27,7 +25,7 @@ def unreadable(scene: Scene, *documents: str | bytes) -> None:
     scene.assert_rejected(*row_ids, kind="payload_unreadable")
 
 
-@pytest.mark.parametrize(
+@each(
     "document",
     [
         "",
@@ -49,13 +47,12 @@ def unreadable(scene: Scene, *documents: str | bytes) -> None:
         '{"v":1,WHOLE,"x":1}',
         '{"v":1,WHOLE,"":""}',
     ],
-    ids=ascii,
 )
 def test_what_is_no_message_is_rejected(scene: Scene, document: str) -> None:
     unreadable(scene, document)
 
 
-@pytest.mark.parametrize(
+@each(
     "document",
     [
         '{"v":1,"v":1,WHOLE}',
@@ -72,9 +69,7 @@ def test_a_key_given_twice_is_no_message(scene: Scene, document: str) -> None:
 WRONG: list[Any] = [1, 1.5, True, {}, {"a": "b"}, [1], [None], [["a"]], 10**400]
 
 
-@pytest.mark.parametrize(
-    "key", ["to", "subject", "text", "html", "from", "cc", "reply_to", "date", "message_id", "mime"]
-)
+@each("key", ["to", "subject", "text", "html", "from", "cc", "reply_to", "date", "message_id", "mime"])
 def test_a_value_of_the_wrong_type_is_no_message(scene: Scene, key: str) -> None:
     minimal = {"v": 1, "to": mail.JANE, "subject": "s", "text": "t"}
     for value in WRONG:
@@ -83,7 +78,7 @@ def test_a_value_of_the_wrong_type_is_no_message(scene: Scene, key: str) -> None
         scene.assert_rejected(row_id, kind="payload_unreadable")
 
 
-@pytest.mark.parametrize(
+@each(
     "extra",
     [
         '"headers":[]',
@@ -109,9 +104,7 @@ def test_a_part_of_the_wrong_shape_is_no_message(scene: Scene, extra: str) -> No
     unreadable(scene, f'{{"v":1,WHOLE,{extra}}}')
 
 
-@pytest.mark.parametrize(
-    "number", ["1e999", "-1e999", "NaN", "Infinity", "-Infinity", "1" * 5000, "0x1", "1e-999"]
-)
+@each("number", ["1e999", "-1e999", "NaN", "Infinity", "-Infinity", "1" * 5000, "0x1", "1e-999"])
 def test_numbers_that_are_none_stop_nobody(scene: Scene, number: str) -> None:
     early = f'{{"v":{number},WHOLE}}'
     late = f'{{"v":1,"to":"jane@example.com","template":"x","context":{{"n":{number}}}}}'
@@ -120,14 +113,14 @@ def test_numbers_that_are_none_stop_nobody(scene: Scene, number: str) -> None:
     assert scene.states(row_ids) <= {"rejected", "failed"}
 
 
-@pytest.mark.parametrize("opened", ["[", '{"a":', '[{"a":'])
+@each("opened", ["[", '{"a":', '[{"a":'])
 def test_nesting_without_end_is_no_message(scene: Scene, opened: str) -> None:
     deep = opened * DEEP
     closed = deep + "1" + "".join({"[": "]", "{": "}"}[sign] for sign in reversed(deep) if sign in "[{")
     unreadable(scene, deep, closed, *(f'{{"v":1,WHOLE,"headers":{text}}}' for text in (deep, closed)))
 
 
-@pytest.mark.parametrize("depth", [200, 900, 2000, 20_000])
+@each("depth", [200, 900, 2000, 20_000])
 def test_a_deep_context_fails_its_own_message_only(scene: Scene, depth: int) -> None:
     nested = "[" * depth + "1" + "]" * depth
     document = f'{{"v":1,"to":"jane@example.com","template":"x","context":{{"a":{nested}}}}}'
@@ -136,14 +129,12 @@ def test_a_deep_context_fails_its_own_message_only(scene: Scene, depth: int) -> 
     assert scene.state(row_id) in ("rejected", "failed")
 
 
-@pytest.mark.parametrize(
-    "data", [b"\xff\xfe{}", b'{"v":1,"to":"\xff"}', b"\xed\xa0\xbd", "{}".encode("utf-16"), b"\x80" * 9]
-)
+@each("data", [b"\xff\xfe{}", b'{"v":1,"to":"\xff"}', b"\xed\xa0\xbd", "{}".encode("utf-16"), b"\x80" * 9])
 def test_what_is_not_utf8_is_no_message(scene: Scene, data: bytes) -> None:
     unreadable(scene, data)
 
 
-@pytest.mark.parametrize(
+@each(
     "fields",
     [
         {"to": []},
@@ -163,7 +154,6 @@ def test_what_is_not_utf8_is_no_message(scene: Scene, data: bytes) -> None:
         {"text": None},
         {"headers": {"Bcc": "eve@example.com"}},
     ],
-    ids=ascii,
 )
 def test_a_message_that_could_not_be_sent_as_it_is_meant_is_rejected(
     scene: Scene, fields: dict[str, Any]
@@ -179,9 +169,7 @@ def test_a_message_that_could_not_be_sent_as_it_is_meant_is_rejected(
     scene.assert_rejected(row_id)
 
 
-@pytest.mark.parametrize(
-    "date", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-12-01T08:00:00+23:59"]
-)
+@each("date", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-12-01T08:00:00+23:59"])
 def test_a_date_at_the_edge_of_the_calendar_stops_nobody(scene: Scene, date: str) -> None:
     row_id = scene.place(date=date)
     scene.send()
@@ -193,7 +181,7 @@ def finished(head: bytes, body: bytes = b"Hello\r\n") -> bytes:
     return json.dumps({"v": 1, "mime": content}).encode()
 
 
-@pytest.mark.parametrize(
+@each(
     "document",
     [
         finished(b"Bcc: eve@example.com\r\nFrom: a@example.com\r\n"),
