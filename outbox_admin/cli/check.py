@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from outbox_admin import assemble
 from outbox_admin.cli.boundary import database_sentence
+from outbox_admin.cli.keys import configured_ring
 from outbox_admin.cli.output import json_option, print_json, stamp
 from outbox_admin.config import Role, Settings
 from outbox_admin.config.refusals import refusals
@@ -81,7 +82,7 @@ def _key_ring(settings: Settings) -> Generator[Finding, None, KeyRing | None]:
     if settings.key_ring is None:
         return None
     try:
-        ring = KeyRing.load(settings.key_ring)
+        ring = configured_ring(settings)
     except ConfigurationError as fault:
         yield Finding("error", f"{fault}.")
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from outbox_admin.cli.desk import Desk, actor, desk
-from outbox_admin.cli.keys import ring_source
+from outbox_admin.cli.keys import configured_ring
 from outbox_admin.cli.output import json_option, print_json, print_table
 from outbox_admin.cli.queue import find
 from outbox_admin.crypto.keyring import KeyRing
@@ -28,7 +28,7 @@ def explain(which: str, as_json: bool) -> None:
       outbox-admin explain verify:42
     """
     with desk() as at:
-        ring = KeyRing.load(ring_source(at.settings))
+        ring = configured_ring(at.settings)
         told = [(row, _open(at, ring, row)) for row in find(at, which)]
     if as_json:
         print_json({"messages": [{"id": row.id, "tries": tries} for row, tries in told]})

@@ -65,7 +65,7 @@ def list_keys(as_json: bool) -> None:
       outbox-admin keys list --json
     """
     settings = read_settings()
-    ring = KeyRing.load(ring_source(settings))
+    ring = configured_ring(settings)
     with reading() as at:
         known = key_reads.census(at.db)
     rows = _census(ring, known)
@@ -117,8 +117,16 @@ def declare_lost(kid: str, yes: bool) -> None:
     )
 
 
+def configured_ring(settings: Settings) -> KeyRing:
+    """The key ring as it is now, wherever it is kept. Raises ConfigurationError."""
+    source = ring_source(settings)
+    if settings.key_ring_text is not None:
+        return KeyRing.from_text(settings.key_ring_text, origin=source)
+    return KeyRing.load(source)
+
+
 def ring_source(settings: Settings) -> str:
-    """The configured key ring file."""
+    """The configured key ring file, or ``env:NAME``."""
     if settings.key_ring is None:
         raise Misconfigured("OUTBOX_KEY_RING is not set; name the key ring's file.")
     return settings.key_ring

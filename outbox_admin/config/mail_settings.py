@@ -30,7 +30,7 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_KEY_RING",
         values.PATH,
         None,
-        "File with the key ring; producers and workers need it, the console never does.",
+        "Key ring: a file, `cred:NAME` (systemd's LoadCredential) or `env:NAME`; the console never needs it.",
         in_development="keyring.json",
     ),
     Setting(

@@ -170,3 +170,10 @@ def test_check_warns_before_the_ring_stops_sealing(bare_shell: Shell, tmp_path: 
     result = bare_shell("check", code=1)
     assert "Within 14 days no key may seal any more" in result.stdout
     assert "outbox-admin keys generate" in result.stdout
+
+
+def test_every_command_finds_a_key_ring_that_stands_in_a_variable(shell: Shell, ring: KeyRing) -> None:
+    kept = Shell(shell.environ | {"OUTBOX_KEY_RING": "env:RING", "RING": ring.to_text()})
+    [key] = kept.json("keys", "list")["keys"]
+    assert key["key"] == ring.newest_id
+    assert "seals until" in kept("check", code=None).output
