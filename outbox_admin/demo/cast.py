@@ -73,13 +73,18 @@ class Scratched(KeyRing):
 
 def enter(db: sa.Connection, ring: KeyRing, *, now: datetime) -> dict[str, UUID]:
     """Puts the whole cast into the outbox; the ids by name."""
-    outbox = Outbox(keys=ring, sender=SENDER)
-    scratched = Outbox(keys=Scratched(ring.keys, ring_id=ring.ring_id, serial=ring.serial), sender=SENDER)
+    then = now - timedelta(minutes=6)
+    scratched = Scratched(ring.keys, ring_id=ring.ring_id, serial=ring.serial)
+    today = Outbox(keys=ring, sender=SENDER)
+    special = {
+        DAMAGED: Outbox(keys=scratched, sender=SENDER),
+        ABANDONED: Outbox(keys=ring, sender=SENDER, clock=lambda: then),
+    }
     ids = {
-        part.name: _enqueue(scratched if part is DAMAGED else outbox, db, part, number)
+        part.name: _enqueue(special.get(part, today), db, part, number)
         for number, part in enumerate(CAST, start=FIRST)
     }
-    _abandon(db, ids[ABANDONED.name], now=now)
+    _abandon(db, ids[ABANDONED.name], then=then)
     return ids
 
 
@@ -97,7 +102,8 @@ def _enqueue(outbox: Outbox, db: sa.Connection, part: Part, number: int) -> UUID
     return receipt.id
 
 
-def _abandon(db: sa.Connection, row_id: UUID, *, now: datetime) -> None:
+def _abandon(db: sa.Connection, row_id: UUID, *, then: datetime) -> None:
     """Claimed six minutes ago by a worker that was never heard of again: its lease is over."""
-    then = now - timedelta(minutes=6)
-    claims.take(db, [row_id], now=then, token=uuid4(), worker="lost.example:4242", lease=LEASE)
+    token, worker = uuid4(), "lost.example:4242"
+    if not claims.take(db, [row_id], now=then, token=token, worker=worker, lease=LEASE):
+        raise RuntimeError("the abandoned message could not be claimed")
