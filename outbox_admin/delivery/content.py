@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
+from outbox_admin.delivery.envelope import Unsendable
 from outbox_admin.delivery.exchange import Ended, Exchange, reply_of
 from outbox_admin.delivery.wire import WireFault
 
@@ -17,10 +18,10 @@ _BLOCK = 65536
 
 
 def check_content(content: bytes) -> None:
-    """A lone CR or LF could end the message early at a tolerant relay (smuggling). Raises ValueError."""
+    """A lone CR or LF could end the message early at a tolerant relay (smuggling). Raises :class:`Unsendable`."""
     ends = content.count(b"\r\n")
     if content.count(b"\n") != ends or content.count(b"\r") != ends:
-        raise ValueError("the content has a line end that is not CRLF")
+        raise Unsendable("the content has a line end that is not CRLF")
 
 
 def stuffed(lines: bytes) -> bytes:

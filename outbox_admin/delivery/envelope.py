@@ -1,7 +1,7 @@
 """The envelope of one message as command lines. The last gate before the wire: what could break a line is refused.
 
-Addresses were checked and brought into their envelope form long before (core/address); a ``ValueError`` from here means
-that something bypassed that, and nothing has been sent.
+Addresses were checked and brought into their envelope form long before (core/address); an :class:`Unsendable` from here
+means that something bypassed that, and nothing has been sent.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]"
 _DOMAIN = r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[A-Za-z0-9:.]+\])"
 _ASCII_PATH = re.compile(rf"{_ATOM}{{1,64}}@{_DOMAIN}\Z")
 _UTF8_PATH = re.compile(rf"(?:{_ATOM}|[^\x00-\xa0])+@{_DOMAIN}\Z")
+
+
+class Unsendable(ValueError):
+    """Sent as it is, it could break the dialogue. Nothing of it has left; no other ValueError promises that."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,4 +59,4 @@ class Envelope:
         pattern = _UTF8_PATH if self.smtputf8 else _ASCII_PATH
         fits = len(path.encode("utf-8", "replace")) <= 254
         if not (fits and path.isprintable() and pattern.match(path)):
-            raise ValueError(f"the {what} is not an address that may stand in an SMTP command")
+            raise Unsendable(f"the {what} is not an address that may stand in an SMTP command")

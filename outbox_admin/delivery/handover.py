@@ -15,6 +15,7 @@ from outbox_admin.core.lifecycle import Deferred, Outcome, Unknown
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.delivery.claiming import Claiming
 from outbox_admin.delivery.common import Common
+from outbox_admin.delivery.envelope import Unsendable
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.hand import Hand, Open
 from outbox_admin.delivery.ledger import Ledger
@@ -85,7 +86,7 @@ class Handover:
         outcome: Outcome
         try:
             outcome = self.ways.deliver(way, ready.composed)
-        except ValueError as error:
+        except Unsendable as error:
             self.common.tally.add("error")
             log.error("message %s was composed wrongly, nothing was sent: %s", claim.id, describe(error))
             outcome = Deferred(Cause(Phase.PREPARE, Kind.UNKNOWN), describe(error))

@@ -22,7 +22,7 @@ from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.hand import Hand
 from outbox_admin.delivery.parts import Parts
-from outbox_admin.errors import ConfigurationError
+from outbox_admin.errors import OutboxError
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -116,7 +116,7 @@ class Ledger:
             cause = replace(cause, ref=ring.fingerprint(change.raw))
             if self._parts.rules.error_detail:
                 detail = ring.seal_detail(change.raw, row_id=claim.id, attempt=claim.tries)
-        except ConfigurationError as error:
+        except OutboxError as error:
             log.error("message %s: its error text cannot be sealed and is dropped: %s", claim.id, error)
         return replace(change, cause=cause, raw=""), detail
 

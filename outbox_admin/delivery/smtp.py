@@ -104,7 +104,7 @@ class SmtpSession:
         """One message to one recipient, over the open connection or a new one.
 
         Gives the reply to the final dot, or the first refusal or break; which phase it names, that far it came.
-        ``content`` is 7-bit with CRLF line ends, not dot-stuffed. Raises ValueError, before anything is sent, when an
+        ``content`` is 7-bit with CRLF line ends, not dot-stuffed. Raises Unsendable, before anything is sent, when an
         address or a line end could break the dialogue.
         """
         envelope = Envelope(sender, recipient, len(content), smtputf8)

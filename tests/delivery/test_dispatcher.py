@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import sqlalchemy as sa
@@ -13,8 +14,11 @@ from outbox_admin import Attachment, KeyRing, Message, TemplatedMessage
 from outbox_admin.db.store import operator
 from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.dispatcher import Dispatcher
+from outbox_admin.delivery.envelope import Unsendable
 from outbox_admin.delivery.opening import Desk
+from outbox_admin.delivery.simulated import SimulatedSession
 from outbox_admin.delivery.templates import Templates
+from outbox_admin.delivery.ways import Way
 from outbox_admin.demo.relay import Catcher, Verdict
 from tests.delivery.room import CAREFUL, PLAIN, Room, drain, route_to
 from tests.support.clock import FakeClock
@@ -457,3 +461,25 @@ def test_a_payload_without_from_fails_with_its_payload_where_no_sender_is_set(
     drain(room.dispatcher(route_to(relay.port), rules=set_right))
     assert room.row(row_id).state == "sent"
     assert b"From: Shop <no-reply@shop.example>" in relay.messages[0].content
+
+
+class _Breaking(SimulatedSession):
+    """A session that raises in the middle of a hand-over, or before it."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def deliver(self, *message: object, **options: object) -> NoReturn:
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "doubtful"), [(Unsendable("x"), False), (ValueError("x"), True)])
+def test_only_what_is_known_not_to_have_left_is_sent_again_without_a_doubt(
+    room: Room, error: Exception, doubtful: bool
+) -> None:
+    row_id = room.enqueue()
+    lane = room.dispatcher()
+    lane._ways._ways = [Way("primary", _Breaking(error))]
+    drain(lane)
+    row = room.row(row_id)
+    assert (row.state, row.attempts, row.maybe_delivered) == ("pending", 1, doubtful)

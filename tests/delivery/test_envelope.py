@@ -3,7 +3,7 @@
 import pytest
 
 from outbox_admin.core.cause import Kind
-from outbox_admin.delivery.envelope import MAX_LINE, Envelope
+from outbox_admin.delivery.envelope import MAX_LINE, Envelope, Unsendable
 from outbox_admin.delivery.greet import Offer
 
 SENDER = "no-reply@shop.example"
@@ -38,7 +38,7 @@ def test_smtputf8_is_named_only_where_needed() -> None:
 
 def test_the_null_sender_is_allowed_and_the_null_recipient_is_not() -> None:
     assert lines("", "j@example.com", Offer())[0] == b"MAIL FROM:<>"
-    with pytest.raises(ValueError):
+    with pytest.raises(Unsendable):
         Envelope(SENDER, "", 1)
 
 
@@ -73,9 +73,9 @@ def test_oc_07_unusual_addresses_pass_unchanged(address: str) -> None:
     ],
 )
 def test_oc_08_what_could_break_a_line_never_reaches_the_wire(address: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(Unsendable):
         Envelope(SENDER, address, 1)
-    with pytest.raises(ValueError):
+    with pytest.raises(Unsendable):
         Envelope(address, "jane@example.com", 1)
 
 
@@ -90,7 +90,7 @@ def test_oc_08_what_could_break_a_line_never_reaches_the_wire(address: str) -> N
     ],
 )
 def test_smtputf8_does_not_open_the_gate_for_controls_and_blanks(address: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(Unsendable):
         Envelope(SENDER, address, 1, True)
 
 
@@ -99,7 +99,7 @@ def test_oc_09_no_line_exceeds_512_octets() -> None:
     assert len(longest) == 254
     offer = Offer(has_size=True, smtputf8=True)
     assert all(len(line) + 2 <= MAX_LINE for line in lines(longest, longest, offer, smtputf8=True))
-    with pytest.raises(ValueError):
+    with pytest.raises(Unsendable):
         Envelope(SENDER, longest + "d", 1)
 
 

@@ -8,6 +8,7 @@ from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
 from outbox_admin.core.lifecycle import Accepted, Deferred, Rejected, Unknown
 from outbox_admin.delivery.content import check_content, stuffed
+from outbox_admin.delivery.envelope import Unsendable
 from tests.support.clock import FakeClock
 from tests.support.relay import Action, EndOfData, Relay, close, deaf, raw, reset, then, wait
 from tests.support.sessions import QUICK, deliver, outcome_of, session_to
@@ -55,7 +56,7 @@ def test_oc_18_every_kind_of_relay_sees_one_message(end_of_data: EndOfData) -> N
 
 @pytest.mark.parametrize("body", [b"\r.\r", b"\n.\n", b"\r\n.\n", b"\r\r\n.\r\n", b"a\rb", b"a\nb", b"\r"])
 def test_oc_18_a_line_end_that_is_not_crlf_never_reaches_the_wire(body: bytes) -> None:
-    with Relay() as relay, session_to(relay) as session, pytest.raises(ValueError):
+    with Relay() as relay, session_to(relay) as session, pytest.raises(Unsendable):
         deliver(session, b"Subject: x\r\n\r\n" + body)
     assert relay.connections == []
 
