@@ -33,7 +33,10 @@ log = logging.getLogger("outbox_admin.delivery")
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """``more``: a claim came back full, so another cycle should follow at once. ``paused``: no route may be used."""
+    """``more``: another cycle should follow at once, since a claim came back full, or its way broke and another may do.
+
+    ``paused``: no route may be used.
+    """
 
     claimed: int = 0
     more: bool = False
@@ -106,13 +109,13 @@ class Dispatcher:
             finished = self._work(claims, way)
         if finished and room:
             self._pace.note(asked=room, got=len(claims), seconds=self._parts.clock.monotonic() - began)
-        return Cycle(len(claims), more=finished and 0 < room <= len(claims))
+        return Cycle(len(claims), more=not finished or 0 < room <= len(claims))
 
     def _single(self, way: Way, before: Cycle) -> Cycle:
         with self._common.pauses.reserve(way.route, 1) as room:
             claims = self.claiming.alone() if room else []
-            finished = self._work(claims, way)
-        return Cycle(before.claimed + len(claims), more=finished and (before.more or bool(claims)))
+            self._work(claims, way)
+        return Cycle(before.claimed + len(claims), more=before.more or bool(claims))
 
     def _work(self, claims: list[Claim], way: Way) -> bool:
         """False when the way turned out to be broken: the rest was released untouched."""

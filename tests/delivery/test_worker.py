@@ -67,9 +67,18 @@ def test_a_drain_that_meets_a_broken_relay_says_so(room: Room) -> None:
     room.enqueue()
     with Relay({"CONNECT": "554 no service"}) as broken:
         worker = Worker(room.parts(route_to(broken.port)))
-        first = worker.drain()
-    assert first.faults == 1
+        done = worker.drain()
+    assert (done.faults, done.paused) == (1, True)
     assert room.states() == {"pending": 1}
+
+
+def test_a_drain_goes_on_over_the_second_relay_when_the_first_one_breaks(room: Room, relay: Catcher) -> None:
+    for number in range(3):
+        room.enqueue(f"{number}@example.com")
+    with Relay({"CONNECT": "554 no service"}) as broken:
+        done = Worker(room.parts(route_to(broken.port), route_to(relay.port, name="secondary"))).drain()
+    assert (done.accepted, done.faults, done.paused) == (3, 1, False)
+    assert len(relay.messages) == 3
 
 
 def test_a_drain_asks_a_database_again_that_did_not_answer(room: Room, relay: Catcher) -> None:
