@@ -8,14 +8,14 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
-    """``secret`` (32 bytes or more) signs cursors, CSRF tokens and throttle subjects; never the key ring.
+    """``secret`` (at least 32 characters or bytes) signs cursors, CSRF tokens, throttle subjects; never the key ring.
 
     ``secure`` is True where browsers reach the console over https: the cookie is then ``__Host-outbox``.
     ``trusted_hosts`` empty accepts any Host header (development). ``proxies`` is the number of proxies in front
     whose ``X-Forwarded-*`` headers are believed. ``simulating``: no relay is configured.
     """
 
-    secret: bytes = field(repr=False)
+    secret: str | bytes = field(repr=False)
     environment: str = "production"
     secure: bool = True
     trusted_hosts: tuple[str, ...] = ()
@@ -35,5 +35,5 @@ class WebSettings:
     version: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.secret) < 32:
-            raise ValueError("the console's secret needs at least 32 bytes")
+        if not self.secret or len(self.secret) < 32:
+            raise ValueError("the console's secret needs at least 32 characters or bytes")

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 class Signer:
     """Each use has its own purpose: a token of one purpose is worth nothing for another."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secret: str | bytes) -> None:
+        self._secret = secret.encode() if isinstance(secret, str) else secret
 
     def __repr__(self) -> str:
         return "Signer()"

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -154,8 +156,22 @@ def test_s12_settings_hide_their_secrets() -> None:
     settings = WebSettings(secret=b"s3cret" * 8, metrics_token="t0ken")
     assert "s3cret" not in repr(settings)
     assert "t0ken" not in repr(settings)
-    with pytest.raises(ValueError, match="32 bytes"):
-        WebSettings(secret=b"short")
+
+
+@pytest.mark.parametrize("secret", [b"short", "short", None])
+def test_a_console_does_not_start_without_a_real_secret(secret: Any) -> None:
+    with pytest.raises(ValueError, match="32 characters"):
+        WebSettings(secret=secret)
+
+
+def test_a_secret_may_be_text_as_an_environment_variable_gives_it(
+    engine: sa.Engine, population: Population
+) -> None:
+    app = create_app(replace(SETTINGS, secret="a secret of the tests, long enough.."), engine=engine)
+    population.user("viewer", "viewer")
+    visitor = Visitor(app.test_client())
+    assert visitor.sign_in("viewer").status_code == 303
+    assert visitor.get("/messages?q=verify").status_code == 200
 
 
 def test_the_process_clock_is_the_databases(engine: sa.Engine, population: Population) -> None:
