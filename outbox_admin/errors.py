@@ -49,11 +49,9 @@ class Unreadable(StrEnum):
     REVOKED = "revoked"  #: the ring has the key but marks it revoked
     LOST = "lost"  #: the ring's tombstone says that this key was destroyed or lost
     NEWER_FORMAT = "newer_format"  #: version or suite of a later release
-    WRONG_MATERIAL = "wrong_material"  #: commitment differs: the right id with other key material, or an altered header
+    WRONG_MATERIAL = "wrong_material"  #: commitment differs: the right id with other material
     ALTERED = "altered"  #: commitment matches, authentication fails: altered or moved to another row
-    MALFORMED = (
-        "malformed"  #: no envelope at all, too short, or the content is not a message
-    )
+    MALFORMED = "malformed"  #: no envelope at all, too short, or the content is not a message
 
 
 class PayloadUnreadable(OutboxError):

@@ -80,11 +80,11 @@ _CURES = {
 #: Outcomes of a try, as the attempt's history stores them.
 OUTCOMES = {
     "accepted": "Accepted",
-    "rejected": "Refused for good",
-    "deferred": "Put off",
+    "rejected": "Rejected",
+    "deferred": "Deferred",
     "undeliverable": "Not deliverable as it is",
     "channel_fault": "Fault of the channel",
-    "unknown": "In doubt",
+    "unknown": "Outcome unknown",
     "worker_lost": "Worker lost",
     "simulated": "Simulated",
 }

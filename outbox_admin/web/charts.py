@@ -15,9 +15,9 @@ WIDTH, HEIGHT = 720.0, 120.0
 SERIES = (
     ("sent", "Sent", ("accepted",)),
     ("simulated", "Simulated", ("simulated",)),
-    ("put-off", "Put off", ("deferred", "channel_fault", "worker_lost")),
-    ("refused", "Refused or failed", ("rejected", "undeliverable")),
-    ("doubt", "In doubt", ("unknown",)),
+    ("deferred", "Deferred", ("deferred", "channel_fault", "worker_lost")),
+    ("rejected", "Rejected or failed", ("rejected", "undeliverable")),
+    ("doubt", "Unknown", ("unknown",)),
 )
 
 

@@ -143,8 +143,8 @@ def _group(group: Group, asking: Visit) -> GroupView:
 
 _BADGES = {
     State.FAILED: Badge("Failed", "triangle", "failed"),
-    State.REJECTED: Badge("Refused", "octagon", "rejected"),
-    State.UNCERTAIN: Badge("In doubt", "question", "retry"),
+    State.REJECTED: Badge("Rejected", "octagon", "rejected"),
+    State.UNCERTAIN: Badge("Uncertain", "question", "retry"),
 }
 
 

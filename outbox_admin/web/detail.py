@@ -118,8 +118,8 @@ def detail(asking: Visit, message: MessageDetail, *, revealed: bool = False) -> 
 _FINISHED_WORDS = {
     State.SENT: "Sent",
     State.FAILED: "Failed",
-    State.REJECTED: "Refused",
-    State.UNCERTAIN: "In doubt since",
+    State.REJECTED: "Rejected",
+    State.UNCERTAIN: "Uncertain since",
     State.EXPIRED: "Expired",
     State.CANCELLED: "Cancelled",
     State.SUPERSEDED: "Superseded",

@@ -96,11 +96,11 @@ def badge(row: MessageRow, *, now: datetime) -> Badge:
         case State.SENT:
             return Badge("Simulated" if row.route == SIMULATED else "Sent", "check", "sent")
         case State.REJECTED:
-            return Badge("Refused", "octagon", "rejected")
+            return Badge("Rejected", "octagon", "rejected")
         case State.FAILED:
             return Badge("Failed", "triangle", "failed")
         case State.UNCERTAIN:
-            return Badge("In doubt", "question", "retry")
+            return Badge("Uncertain", "question", "retry")
         case State.EXPIRED | State.CANCELLED | State.SUPERSEDED:
             return Badge(row.state.value.capitalize(), "dash", "pending")
     assert_never(row.state)

@@ -51,13 +51,13 @@ def _ended(counts: Tiles, hour: Mapping[str, int]) -> tuple[Tile, ...]:
             "Failed", str(counts.failed), "attempts used up", _dead("failed"), _if_any(counts.failed, "bad")
         ),
         Tile(
-            "In doubt",
+            "Uncertain",
             str(counts.uncertain),
             "may have arrived",
             _dead("uncertain"),
             _if_any(counts.uncertain, "warn"),
         ),
-        Tile("Refused", str(counts.rejected), recent, _dead("rejected")),
+        Tile("Rejected", str(counts.rejected), recent, _dead("rejected")),
         Tile("Sent", f"{sent:,}", lately, _messages(state="sent")),
     )
 

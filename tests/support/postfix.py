@@ -1,7 +1,7 @@
-"""A real Postfix on the loopback address, with its own configuration, queue and mailboxes. Needs Debian's package and root.
+"""A real Postfix on the loopback address, with its own configuration, queue and mailboxes.
 
-Submission as providers demand it: STARTTLS first, then AUTH, then mail. Accepted mail lands in a Maildir. Nothing of the
-machine's own Postfix is touched.
+Submission as providers demand it: STARTTLS first, then AUTH, then mail. Accepted mail lands in a Maildir. Needs
+Debian's package and root; nothing of the machine's own Postfix is touched.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 USER = "outbox"
-PASSWORD = "correct horse"  # noqa: S105 - of a server that lives for one test
+PASSWORD = "correct horse"
 REFUSED = "refused@example.com"
+REFUSAL = f"check_recipient_access inline:{{ {{ {REFUSED} = 550 5.1.1 no such mailbox }} }}"
 SERVICES = """\
 127.0.0.1:{port} inet n - n - - smtpd
 cleanup unix n - n - 0 cleanup
@@ -64,7 +65,7 @@ smtpd_sasl_auth_enable = yes
 smtpd_sasl_local_domain = mail.example.com
 smtpd_client_restrictions = permit_sasl_authenticated, reject
 smtpd_relay_restrictions = permit_sasl_authenticated, reject
-smtpd_recipient_restrictions = check_recipient_access inline:{{ {{ {refused} = 550 5.1.1 no such mailbox }} }}, permit_sasl_authenticated, reject
+smtpd_recipient_restrictions = {refusal}, permit_sasl_authenticated, reject
 """
 PASSWORDS = """\
 pwcheck_method: auxprop
@@ -149,7 +150,7 @@ def _prepare(home: Path, port: int, certificate: bytes, key: bytes) -> None:
         "home": home,
         "uid": nobody.pw_uid,
         "gid": nobody.pw_gid,
-        "refused": REFUSED,
+        "refusal": REFUSAL,
     }
     (conf / "main.cf").write_text(SETTINGS.format(**values))
     (conf / "master.cf").write_text(SERVICES.format(port=port))

@@ -26,7 +26,7 @@ def test_the_timeline_is_newest_first_with_causes_and_waits(
         row, 1, cause_hint="450 4.2.1 the user is receiving mail too quickly", cause_ref="7f3a9c01d2e4b5a6"
     )
     page = text(operator.page(f"/messages/{row}"))
-    first, second, last = page.index("Accepted by the relay"), page.index("Put off"), page.index("Queued")
+    first, second, last = page.index("Accepted by the relay"), page.index("Deferred"), page.index("Queued")
     assert first < second or page.index("Accepted by the relay") < last
     assert "SMTP 450 4.2.1" in page
     assert "the user is receiving mail too quickly" in page

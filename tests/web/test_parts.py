@@ -83,14 +83,14 @@ def test_bars_stack_to_the_height_of_their_sum() -> None:
     chart = outcomes_chart(buckets, step=step)
     assert chart.top == 50
     (bar,) = chart.bars
-    assert [part.series for part in bar.parts] == ["sent", "put-off", "refused"]
+    assert [part.series for part in bar.parts] == ["sent", "deferred", "rejected"]
     assert sum(part.height for part in bar.parts) == pytest.approx(120)
     assert bar.parts[-1].y == 0
-    assert bar.title == "03:01: 30 sent, 15 put off, 5 refused or failed"
+    assert bar.title == "03:01: 30 sent, 15 deferred, 5 rejected or failed"
     assert chart.legend == (
         ("sent", "Sent", 30),
-        ("put-off", "Put off", 15),
-        ("refused", "Refused or failed", 5),
+        ("deferred", "Deferred", 15),
+        ("rejected", "Rejected or failed", 5),
     )
     assert chart.table == (("03:01", (30, 15, 5)),)
 
