@@ -81,11 +81,6 @@ def probe_failed(breaker: Breaker, cause: Cause, *, now: float, roll: float) -> 
     return _open(breaker, cause, now=now, roll=roll) if breaker.gate is Gate.OPEN else breaker
 
 
-def probe_abandoned(breaker: Breaker) -> Breaker:
-    """The prober stops (shut down) without a finding: another may probe at once."""
-    return replace(breaker, probing_until=None)
-
-
 def closed(breaker: Breaker) -> Breaker:
     """After a good probe: closed, starting with one message, or half-open where a probe proves too little."""
     if breaker.gate is not Gate.OPEN:

@@ -75,7 +75,7 @@ class Claiming:
     def hold(self, claim: Claim, held: str) -> None:
         """Stamps the row and gives its attempt back."""
         with self._parts.engine.begin() as db:
-            release.hold(db, token=claim.token, ids=[claim.id], held=held, now=self._parts.clock.now())
+            release.hold(db, token=claim.token, ids=[claim.id], held=held)
         log.warning("message %s attempt %d -> held (%s)", claim.id, claim.attempt, held)
 
     def release(self, token: UUID, ids: Collection[UUID]) -> None:
@@ -83,7 +83,7 @@ class Claiming:
         if not ids:
             return
         with self._parts.engine.begin() as db:
-            number = release.release(db, token=token, now=self._parts.clock.now(), ids=ids)
+            number = release.release(db, token=token, ids=ids)
         log.info("%d messages released", number)
 
     def _claim(self, ask: Callable[..., list[Claim]]) -> list[Claim]:
@@ -104,7 +104,7 @@ class Claiming:
         if self._doubtful is None:
             return
         with self._parts.engine.begin() as db:
-            release.release(db, token=self._doubtful, now=self._parts.clock.now())
+            release.release(db, token=self._doubtful)
         self._doubtful = None
 
     def _keep_rendering(self, db: sa.Connection, ready: Ready, now: datetime) -> None:

@@ -51,7 +51,6 @@ def test_one_probe_at_a_time_and_another_when_the_prober_is_gone():
     value = breaker.probing(value, now=10.0)
     assert not breaker.probe_due(value, now=189.0)
     assert breaker.probe_due(value, now=190.0)
-    assert breaker.probe_due(breaker.probe_abandoned(value), now=11.0)
 
 
 def test_a_failed_probe_shows_the_newest_cause_and_keeps_the_outages_beginning():
@@ -122,7 +121,7 @@ def test_a_late_probe_result_on_a_closed_breaker_changes_nothing():
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["fault", "probe fails", "probe succeeds", "probing", "accepted", "abandoned"]),
+        st.sampled_from(["fault", "probe fails", "probe succeeds", "probing", "accepted"]),
         st.sampled_from([REFUSED, LOGIN, SENDER]),
         st.floats(0.0, 400.0),
         st.floats(0.0, 0.999),
@@ -158,10 +157,8 @@ def step(value: Breaker, event: str, cause: Cause, *, now: float, roll: float) -
             return breaker.closed(value)
         case "probing":
             return breaker.probing(value, now=now)
-        case "accepted":
-            return breaker.accepted(value)
         case _:
-            return breaker.probe_abandoned(value)
+            return breaker.accepted(value)
 
 
 def test_a_breaker_is_a_value():

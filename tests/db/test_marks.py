@@ -31,7 +31,7 @@ def test_a_row_claimed_anew_is_not_marked_by_its_former_owner(engine: sa.Engine)
     with engine.begin() as db:
         row_id = add(db)
         former = claim(db)
-        release.release(db, token=former[0].token, now=NOW)
+        release.release(db, token=former[0].token)
         [owner] = claim(db)
         assert marks.mark_handover(db, former, now=NOW, lease=LEASE) == set()
         assert marks.mark_handover(db, [owner], now=NOW, lease=LEASE) == {row_id}
@@ -86,6 +86,6 @@ def test_a_rendering_replaces_the_payload_while_the_row_is_ours(engine: sa.Engin
         assert marks.store_rendering(db, owned, payload=b"composed", key_id="aa" * 8, now=NOW)
         stored = read(db, row_id)
         assert (stored.payload, stored.key_id, stored.payload_size) == (b"composed", "aa" * 8, 8)
-        release.release(db, token=owned.token, now=NOW)
+        release.release(db, token=owned.token)
         assert not marks.store_rendering(db, owned, payload=b"late", key_id=KID, now=NOW)
         assert read(db, row_id).payload == b"composed"

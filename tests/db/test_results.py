@@ -258,7 +258,7 @@ def test_a_released_row_alone_stays_alone(engine: sa.Engine) -> None:
         add(db, held="alone")
         values = {"now": NOW, "worker": "b", "lease": LEASE, "usable": None}
         [owner] = claims.claim_alone(db, token=uuid4(), **values)
-        release.release(db, token=owner.token, now=NOW)
+        release.release(db, token=owner.token)
         assert claim(db) == []
 
 

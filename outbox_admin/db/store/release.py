@@ -18,18 +18,16 @@ from outbox_admin.db.store.rows import BOUND, FORMAT, Database, among, in_state,
 LOOK_AGAIN = timedelta(minutes=10)
 
 
-def release(db: Database, *, token: UUID, now: datetime, ids: Collection[UUID] | None = None) -> int:
+def release(db: Database, *, token: UUID, ids: Collection[UUID] | None = None) -> int:
     """Rows of ``token`` (all, or those of ``ids``) wait again, due as before; their number.
 
     Also the answer to a claim whose own answer was lost: the token was drawn before it.
     """
-    del now  # nothing is stamped: the row looks as if it had not been claimed
     return _give_back(db, token, ids, {})
 
 
-def hold(db: Database, *, token: UUID, ids: Collection[UUID], held: str, now: datetime) -> int:
+def hold(db: Database, *, token: UUID, ids: Collection[UUID], held: str) -> int:
     """Like :func:`release`, and stamps the rows with ``held``, so that no claim meets them until that is cleared."""
-    del now
     return _give_back(db, token, ids, {"held": held})
 
 

@@ -43,12 +43,6 @@ def close_session(db: Database, *, token_hash: str) -> None:
     db.execute(sa.delete(console_session).where(console_session.c.token_hash == token_hash))
 
 
-def close_all(db: Database, *, user_id: UUID) -> int:
-    """Every session of one account: after a new password, another role, a disabling."""
-    closed = db.execute(sa.delete(console_session).where(console_session.c.user_id == user_id))
-    return int(closed.rowcount)  # type: ignore[attr-defined]
-
-
 def forget_ended(db: Database, *, now: datetime, idle_since: datetime) -> None:
     """Rows that no cookie can open any more."""
     db.execute(

@@ -33,21 +33,11 @@ def set_password(db: Database, *, name: str, password_hash: str) -> bool:
     return _change(db, name, {"password_hash": password_hash})
 
 
-def set_role(db: Database, *, name: str, role: str) -> bool:
-    """Also ends the account's sessions. False for an unknown name."""
-    return _change(db, name, {"role": role})
-
-
 def disable(db: Database, *, name: str, now: datetime) -> bool:
     """Also ends the account's sessions. False for an unknown name; an earlier date stays."""
     return _change(
         db, name, {"disabled_at": sa.func.coalesce(user.disabled_at, sa.literal(now, user.disabled_at.type))}
     )
-
-
-def enable(db: Database, *, name: str) -> bool:
-    """False for an unknown name."""
-    return _change(db, name, {"disabled_at": None})
 
 
 def renew_hash(db: Database, user_id: UUID, *, password_hash: str) -> None:
