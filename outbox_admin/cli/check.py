@@ -14,6 +14,7 @@ from outbox_admin import assemble
 from outbox_admin.cli.boundary import database_sentence
 from outbox_admin.cli.keys import configured_ring
 from outbox_admin.cli.output import json_option, print_json, stamp
+from outbox_admin.cli.relays import complaint
 from outbox_admin.config import Role, Settings
 from outbox_admin.config.refusals import refusals
 from outbox_admin.core.words import plural
@@ -76,6 +77,22 @@ def _findings(*, deploy: bool) -> Iterator[Finding]:
     ring = yield from _key_ring(settings)
     if settings.database_url is not None:
         yield from _database(settings, ring, deploy=deploy)
+    if deploy:
+        yield from _relays(settings)
+
+
+def _relays(settings: Settings) -> Iterator[Finding]:
+    """A relay that does not answer now keeps nothing from starting, so that it is a warning."""
+    try:
+        for route in assemble.routes(settings):
+            fault = complaint(route)
+            where = f"The {route.name} relay {route.host}:{route.port}"
+            if fault is None:
+                yield Finding("ok", f"{where} answers and is ready for mail.")
+            else:
+                yield Finding("warning", f"{where}: {fault}")
+    except ConfigurationError as unusable:
+        yield Finding("error", str(unusable))
 
 
 def _key_ring(settings: Settings) -> Generator[Finding, None, KeyRing | None]:
@@ -109,15 +126,20 @@ def _database(settings: Settings, ring: KeyRing | None, *, deploy: bool) -> Iter
         yield Finding("ok", f"The database answers and has the tables of this version ({standing.current}).")
         with engine.connect() as db:
             yield from _keys(db, ring)
-            if deploy and not accounts.any_account(db):
-                yield Finding(
-                    "error",
-                    "Nobody may sign in to the console; run `outbox-admin users add NAME --role admin`.",
-                )
+            if deploy:
+                yield _accounts(db)
     except sa.exc.SQLAlchemyError as fault:
         yield Finding("error", database_sentence(fault))
     finally:
         engine.dispose()
+
+
+def _accounts(db: sa.Connection) -> Finding:
+    if accounts.any_account(db):
+        return Finding("ok", "Somebody may sign in to the console.")
+    return Finding(
+        "error", "Nobody may sign in to the console; run `outbox-admin users add NAME --role admin`."
+    )
 
 
 def _keys(db: sa.Connection, ring: KeyRing | None) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from outbox_admin import Message, Outbox
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.db.schema import email_outbox, outbox_key
+from outbox_admin.demo.relay import Catcher
 from tests.cli.conftest import Shell
 
 PASSWORD = "correct horse battery\n"
@@ -140,6 +141,32 @@ def test_check_deploy_judges_as_production(shell: Shell) -> None:
     text = shell("check", "--deploy", code=78).stdout
     for named in ("OUTBOX_SMTP_URL", "OUTBOX_CONSOLE_SECRET", "OUTBOX_PUBLIC_URL", "users add"):
         assert named in text
+
+
+def test_check_deploy_asks_the_relay(shell: Shell) -> None:
+    with Catcher() as relay:
+        shell.environ |= {"OUTBOX_SMTP_URL": f"smtp://127.0.0.1:{relay.port}"}
+        assert "Relay offers no TLS at STARTTLS" in shell("check", "--deploy", code=78).stdout
+        shell.environ |= {"OUTBOX_SMTP_TLS": "none"}
+        ready = f"ok       The primary relay 127.0.0.1:{relay.port} answers and is ready for mail."
+        assert ready in shell("check", "--deploy", code=78).stdout
+        assert "relay" not in shell("check").stdout
+    assert relay.messages == []
+    assert "Relay not reachable while connecting" in shell("check", "--deploy", code=78).stdout
+
+
+def test_check_deploy_warns_of_a_relay_that_is_away(shell: Shell) -> None:
+    shell("users", "add", "grace", "--password-file", "-", given=PASSWORD)
+    with Catcher() as relay:
+        gone = relay.port
+    shell.environ |= {
+        "OUTBOX_SMTP_URL": f"smtp://127.0.0.1:{gone}",
+        "OUTBOX_CONSOLE_SECRET": "f3JmZ0wq9vB1yqk1mS7w4u8h2nC5xT6a",
+        "OUTBOX_PUBLIC_URL": "https://outbox.shop.example",
+    }
+    found = shell.json("check", "--deploy", code=1)["findings"]
+    [warning] = [finding["sentence"] for finding in found if finding["level"] != "ok"]
+    assert f"127.0.0.1:{gone}: Relay not reachable" in warning
 
 
 def test_check_names_a_ring_of_others_and_messages_without_a_key(
