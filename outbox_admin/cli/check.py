@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 
 import click
 import sqlalchemy as sa
@@ -17,6 +16,7 @@ from outbox_admin.cli.output import json_option, print_json, stamp
 from outbox_admin.cli.relays import complaint
 from outbox_admin.config import Role, Settings
 from outbox_admin.config.refusals import refusals
+from outbox_admin.core.findings import SEALING_NOTICE
 from outbox_admin.core.words import plural
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.db import migrations
@@ -25,7 +25,6 @@ from outbox_admin.db.reads import keys as key_reads
 from outbox_admin.errors import ConfigurationError
 
 #: A ring whose last sealing key ends sooner than this is worth a warning: then nothing can be enqueued.
-NOTICE = timedelta(days=14)
 CONFIGURATION = 78
 
 
@@ -146,7 +145,7 @@ def _keys(db: sa.Connection, ring: KeyRing | None) -> Iterator[Finding]:
     """The ring against what the database knows: another ring of the same ids must not seal or open here."""
     if ring is None:
         return
-    if ring.sealing_until is not None and ring.sealing_until - clock.now(db) < NOTICE:
+    if ring.sealing_until is not None and ring.sealing_until - clock.now(db) < SEALING_NOTICE:
         yield Finding("warning", "Within 14 days no key may seal any more; run `outbox-admin keys generate`.")
     census = key_reads.census(db)
     for kid, check_value in ring.check_values.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from outbox_admin.core.catalogue import cure, words
 from outbox_admin.core.health import START_COMMANDS, Figures, Finding, Level, MissingKey, Pause
@@ -15,6 +15,8 @@ DUE_LIMITS = (60.0, 300.0)
 PENDING_LIMITS = (30 * 60.0, 90 * 60.0)
 #: So many refusals within an hour are more than some mistyped addresses.
 REJECTED_LIMIT = 20
+#: So long before a key ring stops sealing it is told.
+SEALING_NOTICE = timedelta(days=14)
 
 
 def worst(findings: Sequence[Finding]) -> Level:
@@ -35,6 +37,7 @@ def findings(figures: Figures) -> tuple[Finding, ...]:
 def _all(figures: Figures) -> Iterator[Finding]:
     yield _workers(figures)
     yield from (_missing_key(key, now=figures.now) for key in figures.missing_keys)
+    yield from _sealing(figures)
     yield from (_pause(pause, now=figures.now) for pause in figures.pauses)
     yield _due(figures)
     yield _pending(figures)
@@ -78,6 +81,18 @@ def _missing_key(key: MissingKey, *, now: datetime) -> Finding:
         f"{key.waiting} {verb} for key {key.kid}, which no worker holds.",
         f"Restore the key ring, or declare the key lost; {when} {pronoun} rejected.",
     )
+
+
+def _sealing(figures: Figures) -> Iterator[Finding]:
+    until = figures.seals_until
+    if until is None or until - figures.now > SEALING_NOTICE:
+        return
+    cure = "Run outbox-admin keys generate, and copy the key ring to all producers and workers."
+    if until <= figures.now:
+        yield Finding("sealing", Level.CRITICAL, "No key seals any more: nothing can be enqueued.", cure)
+        return
+    left = span((until - figures.now).total_seconds())
+    yield Finding("sealing", Level.WARNING, f"In {left} no key seals any more; then enqueue refuses.", cure)
 
 
 def _pause(pause: Pause, *, now: datetime) -> Finding:

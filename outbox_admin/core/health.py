@@ -95,7 +95,8 @@ class Finding:
 class Figures:
     """What is judged. Ages in seconds, None when there is no such row.
 
-    ``held`` counts rows that wait for something else than their time: by hold, format, unreadable.
+    ``held`` counts rows that wait for something else than their time: by hold, format, unreadable. ``seals_until``:
+    when the first of the workers' key rings has no key left that seals; the producers' rings are copies of these.
     """
 
     now: datetime
@@ -109,3 +110,4 @@ class Figures:
     missing_keys: tuple[MissingKey, ...] = ()
     pauses: tuple[Pause, ...] = ()
     simulating: bool = False
+    seals_until: datetime | None = None

@@ -199,7 +199,7 @@ outbox_worker = sa.Table(
     sa.Column("errors", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("breakers", sa.JSON),  # {route: {"until": iso time, "phase":, "kind":, "code":}}
     sa.Column("simulating", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("seals_until", UtcDateTime),  # when its key ring stops sealing; null: no end in sight
+    sa.Column("seals_until", UtcDateTime),  # when its key ring stops sealing, or stopped; null: never told
 )
 
 outbox_hold = sa.Table(

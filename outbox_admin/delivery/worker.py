@@ -198,7 +198,7 @@ class Worker:
             errors=tally.of("error"),
             breakers=self.common.pauses.shown(now) or None,
             simulating=not self.parts.routes,
-            seals_until=ring.sealing_until,
+            seals_until=ring.sealing_until or now,
         )
 
     def _state(self) -> str:

@@ -84,6 +84,19 @@ def test_a_pause_names_route_reason_and_next_try() -> None:
     assert "Worker mail-1:4 has paused route primary." in sentences(pauses=(bare,))
 
 
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [(15, Level.OK), (14, Level.WARNING), (1, Level.WARNING), (0, Level.CRITICAL), (-3, Level.CRITICAL)],
+)
+def test_a_key_ring_that_stops_sealing_is_told_two_weeks_before(days: int, expected: Level) -> None:
+    assert level(seals_until=NOW + timedelta(days=days)) is expected
+
+
+def test_the_end_of_sealing_comes_with_its_cure() -> None:
+    assert "In 72 h no key seals" in sentences(seals_until=NOW + timedelta(days=3))
+    assert "keys generate" in sentences(seals_until=NOW)
+
+
 def test_dead_letters_count_too() -> None:
     assert level(failed=Count(1)) is Level.WARNING
     assert level(uncertain=Count(1)) is Level.WARNING

@@ -121,3 +121,14 @@ def test_a_worker_that_said_good_bye_is_not_lost(engine: sa.Engine, clock: FakeC
     population.worker(host="mail-2")
     crew = read(engine, clock).figures.crew
     assert (crew.active, crew.lost) == (1, 0)
+
+
+def test_the_first_of_the_live_workers_rings_says_when_sealing_ends(
+    engine: sa.Engine, clock: FakeClock
+) -> None:
+    population = Population(engine, clock.now())
+    for days, silent in ((40, 0), (9, 0), (2, 60)):
+        beat = clock.now() - timedelta(seconds=silent)
+        population.worker(seals_until=clock.now() + timedelta(days=days), beat_at=beat)
+    population.worker()
+    assert read(engine, clock).figures.seals_until == clock.now() + timedelta(days=9)

@@ -75,6 +75,7 @@ def read_figures(db: Database, *, now: datetime, grace: timedelta, counts: Mappi
         held=_held(db),
         missing_keys=tuple(_missing_keys(db, workers, grace=grace)),
         pauses=(*_shared_pauses(db), *_own_pauses(workers, now=now)),
+        seals_until=_seals_until(workers, now=now),
         simulating=any(is_alive(worker, now=now) and worker.simulating for worker in workers),
     )
 
@@ -135,6 +136,11 @@ def _crew(workers: Sequence[sa.Row[Any]], *, now: datetime) -> Crew:
         stuck=sum(is_stuck(worker, now=now) for worker in alive),
         last_beat_at=workers[0].beat_at if workers else None,
     )
+
+
+def _seals_until(workers: Sequence[sa.Row[Any]], *, now: datetime) -> datetime | None:
+    told = (worker.seals_until for worker in workers if is_alive(worker, now=now))
+    return min((until for until in told if until is not None), default=None)
 
 
 def _earliest_due(db: Database, *, now: datetime) -> datetime | None:
