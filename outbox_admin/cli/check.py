@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from outbox_admin import assemble
 from outbox_admin.cli.boundary import database_sentence
+from outbox_admin.cli.desk import existing
 from outbox_admin.cli.keys import configured_ring
 from outbox_admin.cli.output import json_option, print_json, stamp
 from outbox_admin.cli.relays import complaint
@@ -116,7 +117,11 @@ def _key_ring(settings: Settings) -> Generator[Finding, None, KeyRing | None]:
 
 
 def _database(settings: Settings, ring: KeyRing | None, *, deploy: bool) -> Iterator[Finding]:
-    engine = assemble.engine(settings)
+    try:
+        engine = existing(settings)
+    except ConfigurationError as missing:
+        yield Finding("error", str(missing))
+        return
     try:
         standing = migrations.check(engine)
         if not standing.ok:

@@ -6,7 +6,7 @@ import click
 
 from outbox_admin import assemble
 from outbox_admin.cli.boundary import Misconfigured
-from outbox_admin.cli.desk import read_settings
+from outbox_admin.cli.desk import existing, read_settings
 from outbox_admin.cli.output import json_option, print_facts, print_json
 from outbox_admin.db import migrations
 
@@ -60,7 +60,7 @@ def check(as_json: bool) -> None:
     Example:
       outbox-admin db check
     """
-    engine = assemble.engine(read_settings())
+    engine = existing(read_settings())
     standing = migrations.check(engine)
     engine.dispose()
     facts = {"database": engine.dialect.name, "version": standing.current, "expected": standing.expected}

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 import sqlalchemy as sa
 
 from outbox_admin import assemble
 from outbox_admin.config import Role, Settings
 from outbox_admin.db import migrations
+from outbox_admin.db.engine import rewritten
 from outbox_admin.db.reads import clock
 from outbox_admin.errors import ConfigurationError
 
@@ -59,13 +61,34 @@ def read_settings(*roles: Role) -> Settings:
 
 def open_engine(settings: Settings) -> sa.Engine:
     """The configured database, which must have the tables of this version."""
-    engine = assemble.engine(settings)
+    engine = existing(settings)
     if not migrations.check(engine).ok:
         engine.dispose()
         raise ConfigurationError(
-            "The database has no tables of this version; run `outbox-admin db upgrade` (a backup first)."
+            f"The database {place(engine.url)} has no tables of this version; "
+            "run `outbox-admin db upgrade` (a backup first)."
         )
     return engine
+
+
+def existing(settings: Settings) -> sa.Engine:
+    """The configured database; no SQLite file is made where one is only looked for, in the wrong folder perhaps."""
+    address = rewritten(str(settings.database_url))
+    file = address.database or ":memory:"
+    is_file = address.get_backend_name() == "sqlite" and not file.startswith((":memory:", "file:"))
+    if is_file and not Path(file).exists():
+        raise ConfigurationError(
+            f"There is no database {place(address)}; go to the folder that has it, "
+            "or make it with `outbox-admin init` or `outbox-admin db upgrade`."
+        )
+    return assemble.engine(settings)
+
+
+def place(address: sa.URL) -> str:
+    """Where a database is, without user and password."""
+    if address.get_backend_name() == "sqlite":
+        return str(Path(address.database or "").absolute())
+    return f"{address.database} at {address.host or 'this machine'}"
 
 
 def actor() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from outbox_admin.cli.boundary import Refused
 from outbox_admin.cli.desk import actor, read_settings
 from outbox_admin.cli.keys import ring_source
 from outbox_admin.cli.passwords import ask_hash, password_file_option
+from outbox_admin.core.words import plural
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.crypto.ringfile import path_of
 from outbox_admin.db import migrations
@@ -59,7 +61,7 @@ def _key_ring(db: sa.Connection, path: str) -> None:
     """A ring is only ever made where nothing was sealed before: a lost one must be restored, not replaced."""
     if Path(path).exists():
         ring = KeyRing.load(path)
-        click.echo(f"The key ring {path} is there, with {len(ring.keys)} keys.")
+        click.echo(f"The key ring {path} is there, with {plural(len(ring.keys), 'key')}.")
     elif needed := [kid for kid, use in key_reads.census(db).items() if use.messages]:
         raise Refused(
             f"Messages in this database are sealed with key {needed[0]}, but there is no key ring at {path}; "
@@ -75,6 +77,11 @@ def _key_ring(db: sa.Connection, path: str) -> None:
 def _first_account(db: sa.Connection, admin: str | None, password_file: str | None) -> None:
     if accounts.any_account(db):
         click.echo("There is an account already; `outbox-admin users add` makes more.")
+        return
+    if admin is None and not sys.stdin.isatty():
+        click.echo(
+            "No account was made, since nobody can be asked; `outbox-admin users add NAME --role admin` makes one."
+        )
         return
     name = admin or click.prompt("Name of the first admin")
     now = clock.now(db)

@@ -82,7 +82,10 @@ def passwd(name: str, password_file: str | None) -> None:
         if not store.set_password(at.db, name=name, password_hash=password_hash):
             raise Refused(f"There is no account called {name.casefold()}.")
         _note(at, "password_set", name)
+        closed = any(one.disabled_at and one.name == name.casefold() for one in people.everybody(at.db))
     click.echo(f"{name.casefold()} has a new password and is signed out everywhere.")
+    if closed:
+        click.echo("The account stays closed; `outbox-admin users add` makes another one.")
 
 
 @users.command()

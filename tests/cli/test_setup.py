@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from outbox_admin import Message, Outbox
@@ -35,6 +36,22 @@ def test_init_again_leaves_alone_what_is_there(bare_shell: Shell, tmp_path: Path
     assert "is there, with 1 key" in result.stdout
     assert "There is an account already" in result.stdout
     assert (tmp_path / "ring.json").read_bytes() == before
+
+
+def test_init_without_a_terminal_makes_all_but_the_account(bare_shell: Shell) -> None:
+    result = bare_shell("init", given="")
+    assert "outbox-admin users add NAME --role admin" in result.stdout
+    assert "Next:" in result.stdout
+    assert bare_shell.json("users", "list")["users"] == []
+
+
+@pytest.mark.parametrize("command", ["status", "list", "db check", "check", "worker --drain"])
+def test_a_database_that_is_missing_is_named_and_not_made(
+    bare_shell: Shell, ring: KeyRing, tmp_path: Path, command: str
+) -> None:
+    result = bare_shell(*command.split(), code=78)
+    assert f"There is no database {tmp_path / 'new.db'};" in result.output
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_init_never_replaces_a_lost_ring(
@@ -106,10 +123,12 @@ def test_users_are_added_listed_changed_and_closed(shell: Shell, count: Any) -> 
     assert "already" in result.stderr
     shell("users", "passwd", "grace", "--password-file", "-", given="another long password\n")
     shell("users", "disable", "grace")
+    again = shell("users", "passwd", "Grace", "--password-file", "-", given="another long password\n")
+    assert "stays closed" in again.stdout
     (user,) = shell.json("users", "list")["users"]
     assert (user["name"], user["role"], user["disabled_at"] is None) == ("grace", "operator", False)
     assert "password" not in json.dumps(user)
-    assert count("audit_entry") == 3
+    assert count("audit_entry") == 4
     assert (
         "no account" in shell("users", "passwd", "ada", "--password-file", "-", given=PASSWORD, code=1).stderr
     )
