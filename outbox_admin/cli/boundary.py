@@ -72,6 +72,8 @@ class Commands(click.Group):
             raise Refused(str(fault)) from None
         except (sa.exc.DBAPIError, sa.exc.TimeoutError) as fault:
             raise Critical(database_sentence(fault)) from None
+        except BrokenPipeError:
+            raise  # whoever read our output has seen enough; click ends quietly
         except OSError as fault:
             raise Critical(_file_sentence(fault)) from None
 

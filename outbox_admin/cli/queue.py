@@ -100,5 +100,5 @@ def find(at: Desk, which: str) -> list[MessageDetail]:
         ids = [row.id for row in page.rows]
     rows = [row for row_id in ids if (row := message.find(at.db, row_id)) is not None]
     if not rows:
-        raise Refused("There is no such message; it was purged, or never existed.")
+        raise Refused(f"There is no message {which}; it was purged, or never existed.")
     return rows

@@ -83,7 +83,8 @@ def _drain(settings: Settings, lanes: int | None, as_json: bool) -> int:
         print_json(counts | {"paused": done.paused, "failed": done.failed})
     else:
         click.echo(
-            f"{plural(done.accepted, 'message')} sent, {done.rejected} rejected, {done.deferred} deferred."
+            f"{plural(done.accepted, 'message')} sent, {done.rejected} rejected, {done.deferred} deferred"
+            + (f", {plural(done.faults, 'fault')} of the channel." if done.faults else ".")
         )
         if done.paused:
             click.echo("A fault of the channel stopped it; `outbox-admin status` names it.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -38,6 +41,22 @@ def test_an_expected_fault_is_one_sentence(fault: Exception, code: int, sentence
     assert result.stderr.startswith(f"outbox-admin: {sentence}")
     assert result.stderr.count("\n") == 1
     assert "secret" not in result.stderr
+
+
+def test_who_has_read_enough_of_the_output_gets_no_complaint(shell: Shell) -> None:
+    command = "import os, sys; from outbox_admin.cli import main; sys.stdin.read(); main()"
+    reading, writing = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "db", "sql"],
+        env={**os.environ, **shell.environ},
+        stdin=subprocess.PIPE,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+    ) as process:
+        os.close(writing)
+        os.close(reading)
+        _, complaint = process.communicate(timeout=60)
+    assert complaint == b""
 
 
 def test_an_unexpected_fault_keeps_its_traceback() -> None:

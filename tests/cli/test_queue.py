@@ -116,7 +116,7 @@ def test_show_tells_one_message_and_its_tries(shell: Shell, relay: Catcher) -> N
     assert "451" in text
     (found,) = shell.json("show", receipt["id"])["messages"]
     assert found["tries_made"][0]["outcome"] == "deferred"
-    assert "no such message" in shell("show", "nothing", code=1).stderr
+    assert "no message nothing;" in shell("show", "nothing", code=1).stderr
 
 
 def test_show_cannot_be_made_to_steer_the_terminal(shell: Shell, engine: sa.Engine) -> None:

@@ -87,6 +87,16 @@ def test_a_worker_reports_and_ends_with_0_on_term(shell: Shell, count: Callable[
         assert process.wait(timeout=30) == 0
 
 
+def test_a_drain_that_reaches_no_relay_says_so_and_exits_1(shell: Shell) -> None:
+    shell.environ |= {"OUTBOX_SMTP_URL": f"smtp://127.0.0.1:{free_port()}"}
+    shell(
+        "enqueue", "--to", "jane@customer.example", "--subject", "s", "--text", "-", "--key", "k", given="t"
+    )
+    told = shell("worker", "--drain", "--lanes", "1", code=1).stdout
+    assert "0 messages sent, 0 rejected, 0 deferred, 1 fault of the channel." in told
+    assert "`outbox-admin status` names it" in told
+
+
 def test_a_ring_that_others_can_read_stops_the_worker(shell: Shell) -> None:
     os.chmod(shell.environ["OUTBOX_KEY_RING"], 0o644)
     with running(shell, "worker", "--drain") as process:
