@@ -129,7 +129,9 @@ def worker(
     chance: Chance | None = None,
 ) -> Worker:
     """To be made in the process that runs it. ``kind``: worker, gunicorn or embedded."""
-    return Worker(parts(settings, over=over, chance=chance), lanes=lanes or settings.lanes, kind=kind)
+    made = Worker(parts(settings, over=over, chance=chance), lanes=lanes or settings.lanes, kind=kind)
+    _announce(made)
+    return made
 
 
 def outbox(settings: Settings | None = None) -> Outbox:
@@ -179,6 +181,15 @@ def log_to_stderr() -> None:
     lines.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger.addHandler(lines)
     logger.setLevel(logging.INFO)
+
+
+def _announce(made: Worker) -> None:
+    """Where its mail goes: the first thing to look at when none arrives."""
+    log = logging.getLogger("outbox_admin.delivery")
+    if not made.parts.routes:
+        log.warning("no relay is set (OUTBOX_SMTP_URL): mail is marked as sent and reaches nobody")
+    for route in made.parts.routes:
+        log.info("worker %s sends to %s:%d (%s)", made.name, route.host, route.port, route.tls)
 
 
 def _embed(settings: Settings, database: sa.Engine) -> None:

@@ -32,6 +32,15 @@ def test_no_relay_is_no_route(environ: dict[str, str]) -> None:
     assert assemble.routes(settings(environ)) == ()
 
 
+def test_a_worker_says_where_its_mail_goes(environ: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "outbox_admin.delivery")
+    assemble.worker(settings(environ))
+    assert "no relay is set (OUTBOX_SMTP_URL)" in caplog.text
+    assemble.worker(settings(environ, smtp_url="smtp://relay.example", smtp_user="u", smtp_password="s3cret"))
+    assert "sends to relay.example:587 (starttls)" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
 def test_two_relays_are_two_routes_in_their_order(environ: dict[str, str]) -> None:
     made = settings(
         environ,

@@ -35,7 +35,7 @@ RUNNING_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_MAX_ATTEMPTS",
         values.whole(1, 100),
         "8",
-        "Counted attempts before a message is `failed`.",
+        "Counted attempts before a message is `failed`; a message keeps what held when it was enqueued.",
     ),
     Setting(
         _WORKER,
