@@ -187,7 +187,7 @@ def _dead(figures: Figures) -> Iterator[Finding]:
         yield Finding(
             "rejected",
             level,
-            f"{figures.rejected_last_hour} refused in the last hour.",
+            f"{figures.rejected_last_hour} rejected in the last hour.",
             cure,
         )
 
