@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 
@@ -45,6 +46,9 @@ def web(processes: int, threads: int) -> None:
             'The console needs gunicorn in production; run `pip install "outbox-admin[server]"`.'
         )
     assemble.log_to_stderr()
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(0)
+    )  # so that an embedded worker is stopped, not cut off
     run_simple(host, port, assemble.console(settings), threaded=True)
 
 
