@@ -63,6 +63,13 @@ class Commands(click.Group):
         found: click.Command = getattr(import_module(module), attribute)
         return found
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """No command can store, look up or print octets that are no text."""
+        for number, given in enumerate(args, start=1):
+            if not given.isascii() and any("\ud800" <= character <= "\udfff" for character in given):
+                raise click.UsageError(f"Argument {number} is not valid UTF-8.", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)

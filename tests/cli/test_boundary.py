@@ -59,6 +59,20 @@ def test_who_has_read_enough_of_the_output_gets_no_complaint(shell: Shell) -> No
     assert complaint == b""
 
 
+@pytest.mark.parametrize("command", ["show", "retry", "cancel", "explain"])
+def test_octets_that_are_no_text_are_wrong_usage(shell: Shell, command: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", "from outbox_admin.cli import main; main()", command, b"\xff\xed\xa0\x80"],
+        env={**os.environ, **shell.environ},
+        capture_output=True,
+        timeout=60,
+    )
+    assert (result.returncode, result.stderr.splitlines()[-1]) == (
+        2,
+        b"Error: Argument 2 is not valid UTF-8.",
+    )
+
+
 def test_an_unexpected_fault_keeps_its_traceback() -> None:
     @click.command()
     def fails() -> None:

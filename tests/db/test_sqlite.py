@@ -33,6 +33,16 @@ def test_connections_opened_before_are_prepared_too(sqlite_url: str) -> None:
     engine.dispose()
 
 
+def test_a_file_that_is_no_database_fails_as_any_other_statement(tmp_path: Path) -> None:
+    """Whoever waits for a database that cannot be used catches SQLAlchemy's exceptions, never the driver's."""
+    file = tmp_path / "outbox.db"
+    file.write_bytes(b"garbage" * 1000)
+    engine = prepare_sqlite(sa.create_engine(f"sqlite:///{file}"))
+    with pytest.raises(sa.exc.DatabaseError, match="not a database"), engine.begin():
+        pass
+    engine.dispose()
+
+
 def test_a_database_in_memory_is_kept(tmp_path: Path) -> None:
     engine = prepare_sqlite(sa.create_engine("sqlite://"))
     with engine.begin() as db:

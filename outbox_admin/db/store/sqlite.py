@@ -56,7 +56,7 @@ def require_version(version: tuple[int, ...]) -> None:
 
 def _begin(connection: sa.Connection) -> None:
     if not is_prepared(connection):
-        _prepare(connection.connection.dbapi_connection)
+        _prepare(connection)
         connection.info[PREPARED] = True
     if in_autocommit(connection):
         return
@@ -64,11 +64,11 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN DEFERRED" if mode == "DEFERRED" else "BEGIN IMMEDIATE")
 
 
-def _prepare(driver: Any) -> None:
+def _prepare(connection: sa.Connection) -> None:
+    """Over SQLAlchemy: a file that is locked, damaged or no database then fails as every other statement does."""
+    driver: Any = connection.connection.dbapi_connection
     driver.isolation_level = None  # the driver's own BEGIN comes too late or not at all
-    cursor = driver.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.execute("PRAGMA secure_delete = ON")
-    cursor.close()
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+    connection.exec_driver_sql("PRAGMA secure_delete = ON")
