@@ -94,6 +94,8 @@ class Dispatcher:
 
     def _break_off(self) -> None:
         """Results are kept; what was not sent is released as soon as the database answers."""
+        if (handover := self.hand.seize()) is not None:
+            self.ledger.doubt(handover, Cause(Phase.CONTENT, Kind.UNKNOWN))
         self.hand.empty()
         self.ledger.flush()
         if self.hand.token is not None:

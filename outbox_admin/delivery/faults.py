@@ -5,6 +5,7 @@ The text of a database error may hold a whole row, that of a composing error an 
 
 from __future__ import annotations
 
+from sqlalchemy import exc
 from sqlalchemy.exc import DBAPIError
 
 
@@ -21,3 +22,16 @@ def describe(error: BaseException) -> str:
         place = place.tb_next
     file = place.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
     return f"{name} at {file}:{place.tb_lineno}"
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether a statement failed for what stands in it, so that its repetition will fail too.
+
+    Otherwise the database is away or busy: it may take the same statement in a moment.
+    """
+    if isinstance(error, DBAPIError):
+        lasting = (exc.DataError, exc.IntegrityError, exc.ProgrammingError, exc.NotSupportedError)
+        return isinstance(error, lasting) and not error.connection_invalidated
+    if isinstance(error, exc.SQLAlchemyError):
+        return isinstance(error, exc.StatementError)
+    return not isinstance(error, OSError)

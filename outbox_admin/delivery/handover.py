@@ -60,6 +60,8 @@ class Handover:
             self._settle(ready.claim, fault, way, started_at)
             if self.ways.note(way, fault):
                 return None
+            if self.ledger.ripe:
+                self.ledger.flush()  # renews the lease of the rest: a relay may take long to be unreachable
         return []
 
     def _send(self, ready: Ready, way: Way) -> bool:
@@ -95,8 +97,8 @@ class Handover:
             log.error("message %s broke off in its hand-over: %s", claim.id, describe(error))
             way.session.close()
             outcome = Unknown(Cause(Phase.CONTENT, Kind.UNKNOWN), describe(error))
-        self.hand.end()
         self.ledger.add(claim, outcome, route=way.route, started_at=started_at)
+        self.hand.end()  # only now: a result that could not be kept leaves the hand-over open, and that is in doubt
         return outcome
 
     def _settle(self, claim: Claim, outcome: Outcome, way: Way, started_at: datetime) -> None:

@@ -10,10 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from outbox_admin.core.cause import Cause, Kind, Phase
-from outbox_admin.core.lifecycle import Unknown
 from outbox_admin.db.store import marks
 from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
@@ -40,7 +37,8 @@ class Lane:
         self._pass_on = pass_on
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"outbox-lane-{place.shard}", daemon=True)
-        self._cycled_at = parts.clock.monotonic()
+        self._cycled_at = self._worked_at = parts.clock.monotonic()
+        self._renewed_at = self._cycled_at
         self.dispatcher = Dispatcher(parts, common, place)
         self.idle = True
 
@@ -67,14 +65,16 @@ class Lane:
 
     @property
     def progressed_at(self) -> float:
-        """Monotonic second of the last completed cycle or recorded result."""
-        return max(self._cycled_at, self.dispatcher.ledger.recorded_at)
+        """Monotonic second of the last completed cycle or recorded result, or renewal of a long hand-over's lease."""
+        return max(self._cycled_at, self._renewed_at, self.dispatcher.ledger.recorded_at)
 
     def drain(self) -> Cycle:
         """Works, in the calling thread, until no more is due or no route may be used; the last cycle."""
         while True:
             cycle = self.dispatcher.cycle()
             self._cycled_at = self._parts.clock.monotonic()
+            if cycle.claimed:
+                self._worked_at = self._cycled_at
             if not cycle.more or self._common.stopping.asked.is_set():
                 return cycle
             self._pass_on()
@@ -87,7 +87,7 @@ class Lane:
             return
         try:
             self.dispatcher.claiming.release(hand.token, ids)
-        except SQLAlchemyError as error:
+        except Exception as error:  # noqa: BLE001 - the lanes must be joined whatever happens here
             log.warning("%d messages wait for the end of their lease: %s", len(ids), describe(error))
 
     def abandon(self) -> None:
@@ -96,8 +96,7 @@ class Lane:
         if handover is None:
             return
         ledger = Ledger(self._parts, self._common, self._place, self.dispatcher.hand)
-        doubt = Unknown(Cause(Phase.LEASE, Kind.WORKER_LOST), "the worker was stopped during the hand-over")
-        ledger.add(handover.claim, doubt, route=handover.route, started_at=handover.started_at)
+        ledger.doubt(handover, Cause(Phase.LEASE, Kind.WORKER_LOST))
         ledger.flush()
 
     def renew_long_handover(self) -> None:
@@ -108,6 +107,7 @@ class Lane:
         with self._parts.engine.begin() as db:
             moment, lease = self._parts.clock.now(), self._parts.rules.lease
             marks.renew(db, token=handover.claim.token, now=moment, lease=lease)
+        self._renewed_at = now
 
     def _run(self) -> None:
         while not self._common.stopping.asked.is_set():
@@ -115,7 +115,7 @@ class Lane:
                 self._woken.clear()
                 self.drain()
                 self.idle = not self._woken.is_set()
-            else:
+            if self._parts.clock.monotonic() - self._worked_at >= PATIENCE:
                 self.dispatcher.rest()
         self.dispatcher.rest()
         self.dispatcher.close()

@@ -1,38 +1,46 @@
 """Decide and record: what an outcome changes, and that it really gets written.
 
 A result is the only thing that prevents a second copy. It is kept and written again and again until the database has
-taken it, for as long as the process lives; its lane claims and sends nothing meanwhile.
+taken it, for as long as the process lives; its lane claims and sends nothing meanwhile. Only a result that the database
+refuses for what stands in it, even without its free text, waits beside, so that its lane goes on.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
-from uuid import UUID
+from enum import Enum
+from typing import assert_never
 
 from outbox_admin.core.cause import Cause, Kind, Phase
-from outbox_admin.core.lifecycle import Change, Outcome, State, decide
-from outbox_admin.db.store import results
+from outbox_admin.core.lifecycle import Change, Outcome, State, Unknown, decide
+from outbox_admin.db.store import results as store
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.results import Result
 from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
-from outbox_admin.delivery.faults import describe
-from outbox_admin.delivery.hand import Hand
+from outbox_admin.delivery.faults import describe, is_refusal
+from outbox_admin.delivery.hand import Hand, Open
 from outbox_admin.delivery.parts import Parts
-from outbox_admin.errors import OutboxError
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 #: Results are written at the latest this many seconds after the first of them came in (E11).
 FLUSH_AFTER = 0.2
 #: Seconds between two tries to reach a database that is away: doubling from the first to the last.
 RETRY_FIRST, RETRY_LAST = 0.1, 5.0
+#: Seconds until results that the database has refused are offered again.
+OFFER_AGAIN = 60.0
 
 log = logging.getLogger("outbox_admin.delivery")
+
+
+class Answer(Enum):
+    """What the database made of results."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"  #: for what stands in them; a repetition does not help
+    AWAY = "away"  #: nobody answered, or not now
 
 
 class Ledger:
@@ -45,6 +53,8 @@ class Ledger:
         self._hand = hand
         self._open: list[Result] = []
         self._since = 0.0
+        self._refused: list[Result] = []
+        self._refused_at = 0.0
         #: Monotonic second of the last flush that reached the database.
         self.recorded_at = parts.clock.monotonic()
 
@@ -54,6 +64,10 @@ class Ledger:
         change = decide(outcome, claim.standing, now=now, roll=self._parts.roll(), policy=rules.policy)
         self.put(claim, change, route=route, started_at=started_at)
         return change
+
+    def doubt(self, handover: Open, cause: Cause) -> None:
+        """For one that has begun, and of which nobody will learn how it ended."""
+        self.add(handover.claim, Unknown(cause), route=handover.route, started_at=handover.started_at)
 
     def expired(self, claim: Claim) -> None:
         """Its time passed between the claim and the hand-over; no attempt was made."""
@@ -79,6 +93,7 @@ class Ledger:
 
     def flush(self) -> bool:
         """Writes all results, however long that takes. False only when the process ends before it could."""
+        self._offer_again()
         pause = RETRY_FIRST
         while self._open and not self._write():
             if self._common.stopping.over.wait(pause):
@@ -87,25 +102,53 @@ class Ledger:
         return True
 
     def _write(self) -> bool:
-        asked = self._parts.clock.monotonic()
-        try:
-            with self._parts.engine.begin() as db:
-                ours = self._record(db)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the result must not be lost
-            self._common.tally.add("error")
-            log.warning("%d results wait to be recorded: %s", len(self._open), describe(error))
-            return False
-        self._hand.renewed(asked)
-        self.recorded_at = self._parts.clock.monotonic()
-        written, self._open = self._open, []
-        for result in written:
-            self._tell(result, ours=result.claim.id in ours)
+        """False while the database is away."""
+        match self._ask(self._open):
+            case Answer.TAKEN:
+                self._open = []
+                return True
+            case Answer.REFUSED:
+                return all(self._write_alone(result) for result in tuple(self._open))
+            case Answer.AWAY:
+                return False
+            case other:
+                assert_never(other)
+
+    def _write_alone(self, result: Result) -> bool:
+        """As it is, then without its free text, so that one strange word keeps neither its lane nor the others."""
+        for version in (result, bare(result)):
+            answer = self._ask([version])
+            if answer is Answer.AWAY:
+                return False
+            if answer is Answer.TAKEN:
+                break
+        else:
+            self._refused.append(result)
+            self._refused_at = self._parts.clock.monotonic()
+            log.error("message %s: the database refuses its result, which waits", result.claim.id)
+        self._open.remove(result)
         return True
 
-    def _record(self, db: sa.Connection) -> set[UUID]:
-        now, lease = self._parts.clock.now(), self._parts.rules.lease
-        place = self._place
-        return results.record(db, self._open, now=now, worker=place.worker, shard=place.shard, lease=lease)
+    def _offer_again(self) -> None:
+        """What was refused may be taken later: after an upgrade of the tables, for one."""
+        if self._refused and self._parts.clock.monotonic() - self._refused_at >= OFFER_AGAIN:
+            self._open, self._refused = [*self._refused, *self._open], []
+
+    def _ask(self, results: Sequence[Result]) -> Answer:
+        asked, now, place = self._parts.clock.monotonic(), self._parts.clock.now(), self._place
+        lease = self._parts.rules.lease
+        try:
+            with self._parts.engine.begin() as db:
+                ours = store.record(db, results, now=now, worker=place.worker, shard=place.shard, lease=lease)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the result must not be lost
+            self._common.tally.add("error")
+            log.warning("%d results wait to be recorded: %s", len(results), describe(error))
+            return Answer.REFUSED if is_refusal(error) else Answer.AWAY
+        self._hand.renewed(asked)
+        self.recorded_at = self._parts.clock.monotonic()
+        for result in results:
+            self._tell(result, ours=result.claim.id in ours)
+        return Answer.TAKEN
 
     def _sealed(self, claim: Claim, change: Change) -> tuple[Change, bytes | None]:
         """Raw text leaves the process only sealed; what stays in clear is its keyed fingerprint."""
@@ -116,8 +159,10 @@ class Ledger:
             cause = replace(cause, ref=ring.fingerprint(change.raw))
             if self._parts.rules.error_detail:
                 detail = ring.seal_detail(change.raw, row_id=claim.id, attempt=claim.tries)
-        except OutboxError as error:
-            log.error("message %s: its error text cannot be sealed and is dropped: %s", claim.id, error)
+        except Exception as error:  # noqa: BLE001 - the result matters, its text does not
+            log.error(
+                "message %s: its error text cannot be sealed, it is dropped: %s", claim.id, describe(error)
+            )
         return replace(change, cause=cause, raw=""), detail
 
     def _tell(self, result: Result, *, ours: bool) -> None:
@@ -128,6 +173,13 @@ class Ledger:
         else:
             text = "message %s attempt %d: %s came too late; the row had been taken back"
             log.warning(text, claim.id, claim.attempt, change.outcome)
+
+
+def bare(result: Result) -> Result:
+    """The same change without any word that came from outside."""
+    change, cause = result.change, result.change.cause
+    plain = None if cause is None else Cause(cause.phase, cause.kind, cause.code)
+    return replace(result, change=replace(change, cause=plain, provider_id=None), detail=None)
 
 
 def story(change: Change) -> str:

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
 
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads.health import capped
@@ -152,11 +151,13 @@ class Upkeep:
         return True
 
     def _do(self, what: str, step: Step) -> Any:
-        """The step's result, or None when the database did not answer."""
+        """The step's result, or None when it failed: one row that cannot be read must not stop all mail."""
         try:
             with self._parts.engine.begin() as db:
                 return step(db, self._parts.clock.now())
-        except SQLAlchemyError as error:
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the other steps and the lanes go on
             self._common.tally.add("error")
             log.warning("%s: %s", what, describe(error))
             return None

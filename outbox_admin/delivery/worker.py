@@ -29,7 +29,7 @@ from outbox_admin.delivery.upkeep import Upkeep
 STUCK_AFTER = 200.0
 #: How often a drain asks a database again that did not answer, a second apart.
 DRAIN_RETRIES = 5
-#: Seconds for a lane to tell what it knows of a hand-over that was cut off.
+#: Seconds for all lanes to tell what they know of hand-overs that were cut off.
 ABORT_LIMIT = 1.0
 
 __all__ = ["Condition", "Drained", "Worker"]
@@ -110,7 +110,8 @@ class Worker:
         late = [lane for lane, has_ended in zip(self.lanes, ended, strict=True) if not has_ended]
         for lane in late:
             lane.dispatcher.abort()
-        ended = [lane.join(ABORT_LIMIT) for lane in late]
+        end = self.parts.clock.monotonic() + ABORT_LIMIT
+        ended = [lane.join(end - self.parts.clock.monotonic()) for lane in late]
         self.common.stopping.over.set()
         for lane, has_ended in zip(late, ended, strict=True):
             if not has_ended:
