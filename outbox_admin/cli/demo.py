@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +42,11 @@ def demo(seconds: float | None, port: int | None, as_json: bool) -> None:
       outbox-admin demo
       outbox-admin demo --for 20 --json
     """
-    with TemporaryDirectory(prefix="outbox-demo-") as folder, running(Path(folder), port) as stage:
+    with (
+        _ended_by_term(),
+        TemporaryDirectory(prefix="outbox-demo-") as folder,
+        running(Path(folder), port) as stage,
+    ):
         _welcome(stage, seconds)
         with suppress(KeyboardInterrupt):
             _play(stage, seconds)
@@ -51,6 +56,16 @@ def demo(seconds: float | None, port: int | None, as_json: bool) -> None:
     else:
         _tell(verdict)
     sys.exit(0 if verdict.good or seconds is None else 1)
+
+
+@contextmanager
+def _ended_by_term() -> Iterator[None]:
+    """TERM ends the demo as Ctrl-C does: its folder goes with it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _welcome(stage: Stage, seconds: float | None) -> None:

@@ -60,6 +60,22 @@ def test_the_printed_switch_repairs_the_relay_and_retry_delivers(bare_shell: She
     assert demo.returncode == 1
 
 
+@pytest.mark.slow
+def test_term_ends_the_demo_and_its_folder_with_it(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    command = [*DEMO, "--port", str(free_port())]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, text=True
+    ) as demo:
+        assert demo.stderr is not None
+        assert any(line.startswith("End") for line in demo.stderr)
+        demo.terminate()
+        told, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 0
+    assert "The relay has" in told
+    assert list(tmp_path.iterdir()) == []
+
+
 def dead_letters(shell: Shell) -> list[dict[str, str]]:
     found: list[dict[str, str]] = shell.json("list", "--state", "failed")["messages"]
     return found
