@@ -132,7 +132,7 @@ def test_an_empty_value_is_no_value(text: str) -> None:
     assert read(PURGE=text, ENV="test").purge is (text == "")
 
 
-@pytest.mark.parametrize("text", ["-1", "5 minutes", "five", "1e3", "٣d", "1w", "99999999999999d"])
+@pytest.mark.parametrize("text", ["-1", "5 minutes", "five", "1e3", "٣d", "1w", "99999999999999d", "36526d"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     assert complaint({"OUTBOX_LEASE": text}).startswith("OUTBOX_LEASE is ")
 

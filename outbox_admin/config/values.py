@@ -13,6 +13,8 @@ from outbox_admin.errors import MessageRefused
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+#: Added to or taken from today it is still a date that both databases know.
+_LONGEST = timedelta(days=36525)
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.ASCII)
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _FLAGS = {
@@ -50,10 +52,10 @@ def _span(text: str) -> timedelta:
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError("is no duration such as 15, 15s, 5m, 72h or 3d")
-    try:
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
-    except OverflowError:
-        raise ValueError("is longer than any clock counts") from None
+    seconds = float(match[1]) * _UNITS[match[2] or "s"]
+    if seconds > _LONGEST.total_seconds():
+        raise ValueError("is longer than a hundred years")
+    return timedelta(seconds=seconds)
 
 
 def _seconds(text: str) -> float:

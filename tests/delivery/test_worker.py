@@ -53,6 +53,26 @@ def heartbeat(room: Room) -> Any:
         return db.execute(sa.select(outbox_worker)).one()
 
 
+def test_a_lane_outlasts_a_cycle_that_cannot_even_break_off(room: Room, relay: Catcher) -> None:
+    room.enqueue()
+    worker = Worker(room.parts(route_to(relay.port)))
+    lane = worker.lanes[0]
+    cycle, broken = lane.dispatcher.cycle, threading.Event()
+
+    def first() -> Any:
+        lane.dispatcher.cycle = cycle  # type: ignore[method-assign]
+        broken.set()
+        raise RuntimeError
+
+    lane.dispatcher.cycle = first  # type: ignore[method-assign]
+    worker.start()
+    try:
+        until(lambda: room.states() == {"sent": 1})
+        assert (broken.is_set(), lane.alive, room.states()) == (True, True, {"sent": 1})
+    finally:
+        worker.stop(WAIT)
+
+
 def test_a_drain_works_off_what_is_due_and_says_what_became_of_it(room: Room, relay: Catcher) -> None:
     relay.decide = lambda recipient: Verdict.REFUSE if recipient.startswith("no") else Verdict.ACCEPT
     for name in ("a", "b", "no"):
