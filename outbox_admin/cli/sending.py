@@ -87,10 +87,10 @@ def _message(
 
 
 def _attachment(file: Path) -> Attachment:
+    """A mail file goes as plain octets: RFC 2046 allows no transfer encoding for message types but 7bit and 8bit."""
     kind, encoding = mimetypes.guess_type(file.name)
-    return Attachment(
-        file.name, file.read_bytes(), kind if kind and not encoding else "application/octet-stream"
-    )
+    is_plain = kind is not None and encoding is None and not kind.startswith(("message/", "multipart/"))
+    return Attachment(file.name, file.read_bytes(), kind if is_plain and kind else "application/octet-stream")
 
 
 def _show(receipt: Receipt, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from email import message_from_bytes
 from email.utils import getaddresses
 from pathlib import Path
 
@@ -55,6 +56,17 @@ def passed_on(shell: Shell, relay: Catcher, file: Path, *more: str) -> Caught:
     shell("enqueue", "--eml", str(file), "--key", "mail:1", *more)
     shell("worker", "--drain", "--lanes", "1")
     return relay.messages[-1]
+
+
+def test_a_mail_file_may_be_attached_as_any_other_file(shell: Shell, relay: Catcher) -> None:
+    file = mail.MAILS / "encoded-subject.eml"
+    text = ("--subject", "s", "--text", str(file), "--attach", str(file))
+    shell("enqueue", "--to", "jane@customer.example", "--key", "mail:1", *text)
+    shell("worker", "--drain", "--lanes", "1")
+    sent = message_from_bytes(relay.messages[-1].content)
+    [attached] = [part for part in sent.walk() if part.get_filename() == file.name]
+    assert attached.get_content_type() == "application/octet-stream"
+    assert attached.get_payload(decode=True) == file.read_bytes()
 
 
 def fields(content: bytes) -> dict[str, object]:
