@@ -5,7 +5,6 @@ Here, and nowhere else, the real clock, the real dice and the real tokens come i
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import logging
 import os
@@ -28,12 +27,11 @@ from outbox_admin.crypto.watched import WatchedRing, open_ring
 from outbox_admin.db.engine import create
 from outbox_admin.delivery.clock import Clock, Source, database_time
 from outbox_admin.delivery.forking import AfterFork
-from outbox_admin.delivery.host import Host
+from outbox_admin.delivery.host import Host, run_beside
 from outbox_admin.delivery.parts import Keeping, Parts, Rules
 from outbox_admin.delivery.routes import Auth, Route
 from outbox_admin.delivery.templates import Templates
 from outbox_admin.delivery.worker import Worker
-from outbox_admin.errors import ConfigurationError
 from outbox_admin.producer import Outbox
 
 if TYPE_CHECKING:
@@ -201,18 +199,7 @@ def _embed(settings: Settings, database: sa.Engine) -> None:
     routes(settings)
     log_to_stderr()
     if serves_here():
-        AfterFork(lambda: _serve(settings, database)).arm()
-
-
-def _serve(settings: Settings, database: sa.Engine) -> None:
-    """Runs beside the console and ends with it."""
-    try:
-        embedded = worker(settings, kind="embedded", over=database)
-        embedded.start()
-    except ConfigurationError as error:
-        logging.getLogger("outbox_admin.delivery").critical("no worker is started: %s", error)
-        return
-    atexit.register(embedded.stop)
+        AfterFork(lambda: run_beside(lambda: worker(settings, kind="embedded", over=database))).arm()
 
 
 def _web(settings: Settings, notice: str | None) -> dict[str, Any]:

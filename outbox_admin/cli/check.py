@@ -10,7 +10,7 @@ import click
 import sqlalchemy as sa
 
 from outbox_admin import assemble
-from outbox_admin.cli.boundary import database_sentence
+from outbox_admin.cli.boundary import Misconfigured, database_sentence
 from outbox_admin.cli.desk import existing
 from outbox_admin.cli.keys import configured_ring
 from outbox_admin.cli.output import json_option, print_json, stamp
@@ -24,9 +24,6 @@ from outbox_admin.db import migrations
 from outbox_admin.db.reads import accounts, clock
 from outbox_admin.db.reads import keys as key_reads
 from outbox_admin.errors import ConfigurationError
-
-#: A ring whose last sealing key ends sooner than this is worth a warning: then nothing can be enqueued.
-CONFIGURATION = 78
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ def check(deploy: bool, as_json: bool) -> None:
         for finding in found:
             click.echo(f"{finding.level.ljust(8)} {finding.sentence}")
     levels = {finding.level for finding in found}
-    sys.exit(CONFIGURATION if "error" in levels else 1 if "warning" in levels else 0)
+    sys.exit(Misconfigured.exit_code if "error" in levels else 1 if "warning" in levels else 0)
 
 
 def _findings(*, deploy: bool) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ DELAY = 1.0
 class AfterFork:
     """``start`` runs at most once in a process, and not in the children of a process in which it has run."""
 
-    def __init__(self, start: Callable[[], None], *, delay: float = DELAY) -> None:
+    def __init__(self, start: Callable[[], object], *, delay: float = DELAY) -> None:
         self._start = start
         self._delay = delay
         self._lock = threading.Lock()

@@ -50,15 +50,8 @@ class Host:
 
     def start(self) -> None:
         """Starts the worker; it is stopped when the process ends."""
-        try:
-            worker = self._make()
-            worker.start()
-        except ConfigurationError as error:
-            self._refused = True
-            log.critical("no worker is started: %s", error)
-            return
-        self._worker = worker
-        atexit.register(worker.stop)
+        self._worker = run_beside(self._make)
+        self._refused = self._worker is None
 
     def _healthz(self, environ: WSGIEnvironment) -> Answer:
         """Alive and not stuck; in the second before its start it is neither."""
@@ -91,9 +84,31 @@ class Host:
             return _not_found(environ)
         if not metrics.allowed(environ.get("HTTP_AUTHORIZATION"), self._token):
             return "401 Unauthorized", JSON, _body("unauthorized")
-        with self._engine.begin() as db:
-            page = metrics.exposition(db, now=self._worker.parts.clock.now())
+        try:
+            with self._engine.begin() as db:
+                page = metrics.exposition(db, now=self._worker.parts.clock.now())
+        except sa.exc.SQLAlchemyError as error:
+            log.error("no figures: %s", describe(error))
+            return _unavailable("unavailable")
         return "200 OK", metrics.CONTENT_TYPE, page
+
+
+def run_beside(make: Callable[[], Worker]) -> Worker | None:
+    """Starts a worker that is stopped when its process ends; None, and a line in the log, where that fails.
+
+    Called by a thread that nobody looks at: whatever goes wrong here must be told.
+    """
+    try:
+        worker = make()
+        worker.start()
+    except ConfigurationError as error:
+        log.critical("no worker is started: %s", error)
+        return None
+    except Exception as error:  # noqa: BLE001 - see above
+        log.critical("no worker is started: %s", describe(error))
+        return None
+    atexit.register(worker.stop)
+    return worker
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ def sign_in() -> BaseResponse:
 @pages.post("/login")
 @access(ANONYMOUS)
 def enter() -> BaseResponse:
-    asking, name = visit(), request.form.get("name", "").strip().casefold()[:200]
+    asking, name = visit(), _name()
     if (wait := _charge(asking, name)) is not None:
         answer = _form(429, WAIT)
         answer.headers["Retry-After"] = str(wait)
@@ -93,6 +93,11 @@ def _charge(asking: Visit, name: str) -> int | None:
 
 def _account_subject(asking: Visit, name: str) -> str:
     return asking.console.signer.keyed_hash("account", name)
+
+
+def _name() -> str:
+    """As it is stored; without NUL, which PostgreSQL refuses."""
+    return request.form.get("name", "").replace("\0", "").strip().casefold()[:200]
 
 
 def _form(code: int, problem: str = "") -> BaseResponse:

@@ -152,8 +152,9 @@ def _key_note(asking: Visit, message: MessageDetail) -> str:
         return "declared lost"
     if standing.missing_since is None:
         return ""
-    left = standing.missing_since + asking.console.settings.unknown_key_grace - asking.now
-    return f"no worker holds it; in {span(left.total_seconds())} the message is rejected"
+    left = (standing.missing_since + asking.console.settings.unknown_key_grace - asking.now).total_seconds()
+    when = f"in {span(left)}" if left > 0 else "with the next cycle"
+    return f"no worker holds it; {when} the message is rejected, unless the key is revoked"
 
 
 def _siblings(asking: Visit, message: MessageDetail) -> tuple[Sibling, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Blueprint, Flask, Response, abort, g, redirect, request, url_for
@@ -39,7 +39,7 @@ class Frame:
     user: str | None
     role: str | None
     operator: bool
-    csrf: str
+    csrf: str = field(repr=False)
     view: View
     note: str | None
     dead: Count | None

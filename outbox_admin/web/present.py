@@ -206,10 +206,13 @@ def held_words(held: str | None) -> str:
         case "key":
             return (
                 f"No worker holds key {rest}. Restore the key ring, or declare the key lost; "
-                "then, or when the grace is over, it is rejected."
+                "then, or when the grace is over, it is rejected (of a revoked key: only when it is declared lost)."
             )
         case "format":
-            return "It was sealed by a newer version than any worker understands. Upgrade the workers."
+            return (
+                "It was sealed by a newer version than any worker understands, or with a key that the ring calls "
+                "revoked. Upgrade the workers; `outbox-admin keys list` names revoked keys."
+            )
         case "unreadable":
             return (
                 "It cannot be opened, and rejecting was stopped because too many could not. See the overview."

@@ -62,7 +62,7 @@ class Visit:
     db: Session
     now: datetime
     request_id: str = field(default_factory=lambda: secrets.token_hex(6))
-    cookie: str | None = None
+    cookie: str | None = field(default=None, repr=False)
     principal: Principal | None = None
 
     def may(self, role: Role) -> bool:

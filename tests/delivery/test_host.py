@@ -93,6 +93,29 @@ def test_a_refused_start_is_told_and_the_host_stays(room: Room) -> None:
     assert status(host, "/readyz")[0] == 503
 
 
+def test_a_start_that_breaks_off_is_told_without_its_text(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks() -> Worker:
+        raise ValueError("postgresql://outbox:hunter2@db.example")
+
+    host = Host(breaks, engine=room.engine, token=None)
+    host.start()
+    assert status(host, "/healthz") == (503, "refused")
+    assert "no worker is started: ValueError" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+def test_figures_that_cannot_be_read_are_unavailable(room: Room, tmp_path: Path) -> None:
+    empty = sa.create_engine(f"sqlite:///{tmp_path}/empty.db")
+    with hosted(room) as (_, worker):
+        host = Host(lambda: worker, engine=empty, token=TOKEN)
+        host._worker = worker
+        line, _, _ = get(host, "/metrics", HTTP_AUTHORIZATION=f"Bearer {TOKEN}")
+        assert line.startswith("503")
+    empty.dispose()
+
+
 def test_a_database_without_our_tables_is_not_ready(room: Room, tmp_path: Path) -> None:
     empty = sa.create_engine(f"sqlite:///{tmp_path}/empty.db")
     with hosted(room) as (_, worker):

@@ -45,6 +45,11 @@ def test_a_wrong_password_and_an_unknown_name_look_the_same(visitor: Visitor, po
     assert "Name or password is wrong." in body(wrong)
 
 
+def test_a_name_with_nul_is_a_wrong_name(visitor: Visitor, population: Population) -> None:
+    population.user("alice", "viewer")
+    assert visitor.sign_in("mall\0ory", "not this one").status_code == 422
+
+
 def test_s24_a_weak_hash_is_renewed_at_sign_in(
     visitor: Visitor, population: Population, engine: sa.Engine
 ) -> None:
