@@ -40,7 +40,7 @@ class Claiming:
         self._parts = parts
         self._place = place
         self._hand = hand
-        self._doubtful: UUID | None = None
+        self._doubtful: set[UUID] = set()
 
     def batch(self, limit: int) -> list[Claim]:
         """At most ``limit`` due rows; fewer means that no more are due."""
@@ -52,7 +52,7 @@ class Claiming:
 
     def doubt(self, token: UUID) -> None:
         """What this token owns is not known; it is released before the next claim."""
-        self._doubtful = token
+        self._doubtful.add(token)
 
     def payload(self, claim: Claim) -> bytes | None:
         """A large one did not come along with its claim (E8). None when the row is not ours any more."""
@@ -88,7 +88,8 @@ class Claiming:
 
     def _claim(self, ask: Callable[..., list[Claim]]) -> list[Claim]:
         self._settle_doubt()
-        token = self._doubtful = self._parts.token()
+        token = self._parts.token()
+        self._doubtful.add(token)
         asked, rules = self._parts.clock.monotonic(), self._parts.rules
         usable = self._parts.ring.usable_ids if rules.unknown_key_grace else None
         with self._parts.engine.begin() as db:
@@ -96,16 +97,18 @@ class Claiming:
             claimed = ask(
                 db, now=now, token=token, worker=self._place.worker, lease=rules.lease, usable=usable
             )
-        self._doubtful = None
+        self._doubtful.remove(token)
         self._hand.take(token, claimed, leased_from=asked)
         return claimed
 
     def _settle_doubt(self) -> None:
-        if self._doubtful is None:
+        """All of them: the claim whose answer was lost, and the one before, of which the lane may still hold rows."""
+        if not self._doubtful:
             return
         with self._parts.engine.begin() as db:
-            release.release(db, token=self._doubtful)
-        self._doubtful = None
+            for token in self._doubtful:
+                release.release(db, token=token)
+        self._doubtful.clear()
 
     def _keep_rendering(self, db: sa.Connection, ready: Ready, now: datetime) -> None:
         if ready.rendering is not None:

@@ -22,6 +22,7 @@ from outbox_admin.db.store.spelling import respell_ids
 PRIORITIES = (0, 1, 2)
 #: Octets of a sealed payload that a claim returns; a larger one is read just before it is sent.
 INLINE = 256 * 1024
+LARGEST = 2**31 - 1  #: what an integer column holds
 #: How often a claim looks again when another worker took every row that it had read.
 LOOKS = 5
 
@@ -164,12 +165,17 @@ def _take(
         claimed_by=worker,
         claimed_at=now,
         lease_until=now + lease,
-        attempts=row.attempts + 1,
-        tries=row.tries + 1,
+        attempts=_one_more(row.attempts),
+        tries=_one_more(row.tries),
         handover_at=None,
     ).returning(*_RETURNED)
     rows = sorted(db.execute(owned), key=lambda one: (one.priority, one.due_at, one.id))
     return [_claim(one) for one in rows]
+
+
+def _one_more(count: sa.Column[int]) -> sa.ColumnElement[int]:
+    """Stays at the largest number: PostgreSQL would refuse the claim of all rows for the one that is at its end."""
+    return sa.case((count < LARGEST, count + 1), else_=count)
 
 
 _SIZE = sa.func.coalesce(sa.func.length(row.payload), 0)
