@@ -103,6 +103,7 @@
   // A question page opens as a dialog over the page it was asked from.
   async function ask(url, options) {
     const answer = await fetch(url, { credentials: "same-origin", ...options });
+    if (!answer.ok) throw new Error(`${answer.status}`);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const question = find("[data-dialog-content]", page);
     if (!question) { location.assign(answer.url); return; }
@@ -112,7 +113,7 @@
   }
 
   function wantsDialog(form, submitter) {
-    if (form.closest("dialog")) return false;
+    if (form.closest("dialog") || "plain" in form.dataset) return false;
     return submitter?.hasAttribute("formaction") ? submitter.hasAttribute("data-dialog") : form.hasAttribute("data-dialog");
   }
 
@@ -122,7 +123,8 @@
     event.preventDefault();
     const action = submitter?.getAttribute("formaction") ?? form.getAttribute("action");
     const body = new URLSearchParams(new FormData(form, submitter));
-    ask(action, { method: "POST", body }).catch(() => form.submit());
+    // What was refused is asked again without us, so that the page says why.
+    ask(action, { method: "POST", body }).catch(() => { form.dataset.plain = ""; form.requestSubmit(submitter); });
   });
 
   document.addEventListener("click", (event) => {

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from dev import find_chromium
 from tests.support import browser as chromium
-from tests.support import databases, postgres, skips
+from tests.support import children, databases, postgres, skips
 from tests.support.certificates import Authority
 from tests.support.clock import FakeClock
 from tests.support.smtp_peer import SmtpPeer, running_peer
@@ -31,6 +31,10 @@ hypothesis.settings.load_profile("outbox")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test is a failure (as with CI=true)")
+
+
+def pytest_configure() -> None:
+    children.end_politely_on_term()
 
 
 @pytest.hookimpl(wrapper=True)

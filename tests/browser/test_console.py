@@ -288,3 +288,16 @@ def _wait_for_polls(page: "Page", site: Site, wanted: int) -> None:
             return
         page.wait_for_timeout(50)
     raise AssertionError(f"{site.polls()} polls, {wanted} wanted")
+
+
+def test_a_refused_question_says_why_instead_of_opening(
+    page: "Page", site: Site, enter: Enter, here: Population
+) -> None:
+    row = here.message("failed")
+    enter(page)
+    page.goto(f"{site.url}/dead-letters/list?state=failed")
+    page.check(f"input[value='{row}']")
+    page.evaluate("document.querySelector('form[data-select] input[name=csrf]').value = 'of another session'")
+    page.click("button[name=selected]")
+    page.wait_for_selector("text=This form is no longer valid")
+    assert here.state(row) == "failed"

@@ -15,9 +15,11 @@ from outbox_admin.demo.cast import CAST
 from outbox_admin.demo.traffic import traffic
 from tests.cli.conftest import Shell
 from tests.contract.bench import until
+from tests.support.children import child
 from tests.support.ports import free_port
 
 DEMO = [sys.executable, "-W", "error", "-c", "from outbox_admin.cli import main; main()", "demo"]
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
 @pytest.mark.slow
@@ -44,9 +46,7 @@ def test_the_demo_ends_by_itself_and_everything_ended_as_named(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_the_printed_switch_repairs_the_relay_and_retry_delivers(bare_shell: Shell) -> None:
-    with subprocess.Popen(
-        [*DEMO, "--for", "12", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as demo:
+    with child([*DEMO, "--for", "12", "--json"], **PIPES) as demo:
         assert demo.stderr is not None
         switch = next(Path(line.split()[1]) for line in demo.stderr if line.split()[0] == "touch")
         bare_shell.environ["OUTBOX_DATABASE_URL"] = f"sqlite:///{switch.parent / 'outbox.db'}"
@@ -64,9 +64,7 @@ def test_the_printed_switch_repairs_the_relay_and_retry_delivers(bare_shell: She
 def test_term_ends_the_demo_and_its_folder_with_it(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
     command = [*DEMO, "--port", str(free_port())]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, text=True
-    ) as demo:
+    with child(command, env=environ, **PIPES) as demo:
         assert demo.stderr is not None
         assert any(line.startswith("End") for line in demo.stderr)
         demo.terminate()

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.contract.bench import until
+from tests.support.children import child
 from tests.support.ports import free_port, wait_for_port
 
 RUN = "from outbox_admin.cli import main; main()"
@@ -30,20 +31,9 @@ def running(
     shell: Shell, *arguments: str, code: str = RUN, **changes: str
 ) -> Iterator[subprocess.Popen[str]]:
     environ = {"PATH": os.environ["PATH"]} | shell.environ | changes
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with child([sys.executable, "-c", code, *arguments], env=environ, **pipes) as process:
         yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
 
 def answer(port: int) -> int:

@@ -6,7 +6,6 @@ Everything is put together by assemble from settings, as in production; only tim
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from outbox_admin.db.store import operator
 from outbox_admin.delivery.worker import Drained, Worker
 from outbox_admin.demo.relay import Catcher
 from outbox_admin.producer import Outbox
+from tests.support.children import child
 from tests.support.clock import FakeClock
 from tests.support.ports import HOST, free_port
 from tests.support.relay import Relay
@@ -133,18 +133,15 @@ class Bench:
     def process(self, *command: str, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
         """A process with these settings, in the folder; it is killed at the end if it still runs."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        log = (self.folder / f"process-{next(_numbers)}.log").open("wb")
-        environ = kept | self.environ(**changes)
-        running = subprocess.Popen(
-            command, cwd=self.folder, env=environ, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            yield running
-        finally:
-            if running.poll() is None:
-                os.killpg(running.pid, signal.SIGKILL)
-                running.wait()
-            log.close()
+        with (self.folder / f"process-{next(_numbers)}.log").open("wb") as log:
+            options = {
+                "cwd": self.folder,
+                "env": kept | self.environ(**changes),
+                "stdout": log,
+                "stderr": log,
+            }
+            with child(command, **options) as running:
+                yield running
 
     def logs(self) -> str:
         """What all processes of this bench have written."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.delivery.room import SENDER, Room
+from tests.support.children import child
 from tests.support.ports import HOST
 
 TOKEN = "a token for the figures"
@@ -44,18 +45,9 @@ def environ(room: Room, folder: Path, relay: Listening) -> dict[str, str]:
 def process(room: Room, folder: Path, relay: Listening, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     folder.mkdir(exist_ok=True)
     with (folder / "log").open("ab") as log:
-        running = subprocess.Popen(
-            [sys.executable, *command],
-            env=environ(room, folder, relay),
-            stdout=log,
-            stderr=log,
-        )
-        try:
+        options = {"env": environ(room, folder, relay), "stdout": log, "stderr": log}
+        with child([sys.executable, *command], **options) as running:
             yield running
-        finally:
-            if running.poll() is None:
-                running.kill()
-                running.wait()
 
 
 def until(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:

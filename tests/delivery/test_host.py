@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +23,7 @@ from outbox_admin.delivery.worker import STUCK_AFTER, Worker
 from outbox_admin.demo.relay import Catcher
 from tests.delivery.processes import TOKEN, environ, until
 from tests.delivery.room import Room, route_to
+from tests.support.children import child
 from tests.support.ports import HOST, free_port, wait_for_port
 from tests.support.relay import Relay, silence
 
@@ -142,17 +141,12 @@ def gunicorn(
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     port = free_port()
     command = [sys.executable, "-m", "gunicorn", "--bind", f"{HOST}:{port}", *options]
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            command, cwd=CHECKOUT, env=environ, stdout=output, stderr=output, start_new_session=True
-        )
-        try:
-            wait_for_port(port)
-            yield server, port
-        finally:
-            if server.poll() is None:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait()
+    with (
+        log.open("wb") as output,
+        child(command, cwd=CHECKOUT, env=environ, stdout=output, stderr=output) as server,
+    ):
+        wait_for_port(port)
+        yield server, port
 
 
 def workers(room: Room) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -120,9 +121,11 @@ def test_oc_45_five_workers_share_one_queue(now_room: Room, relay: Catcher, tmp_
     for number in range(300):
         now_room.enqueue(f"{number}@example.com")
     folders = [tmp_path / str(number) for number in range(5)]
-    drains = [process(now_room, folder, relay, *WORKER, "--drain") for folder in folders]
-    running = [drain.__enter__() for drain in drains]
-    assert [one.wait(timeout=90) for one in running] == [0] * 5
+    with ExitStack() as stack:
+        drains = [
+            stack.enter_context(process(now_room, folder, relay, *WORKER, "--drain")) for folder in folders
+        ]
+        assert [drain.wait(timeout=90) for drain in drains] == [0] * 5
     assert now_room.states() == {"sent": 300}
     assert len({caught.recipients for caught in relay.messages}) == len(relay.messages) == 300
     logs = b"".join((folder / "log").read_bytes() for folder in folders)
