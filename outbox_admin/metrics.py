@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,7 +20,6 @@ from outbox_admin.db.reads.health import FORGOTTEN_AFTER, Health, health
 from outbox_admin.db.schema import outbox_worker
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def allowed(authorization: str | None, token: str | None) -> bool:
@@ -56,7 +55,7 @@ class _Page(Collector):
 
     def _attempts(self) -> Metric:
         family = CounterMetricFamily("outbox_attempts", "Tries, by what came of them.", labels=["outcome"])
-        for outcome, number in sorted(traffic.totals(self._db, since=BEGINNING).items()):
+        for outcome, number in sorted(traffic.totals(self._db).items()):
             family.add_metric([outcome], number)
         return family
 

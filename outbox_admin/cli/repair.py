@@ -7,7 +7,7 @@ from uuid import UUID
 
 import click
 
-from outbox_admin.cli.desk import actor, desk
+from outbox_admin.cli.desk import Desk, actor, desk
 from outbox_admin.cli.group import group_of, retry_group
 from outbox_admin.cli.output import json_option, print_json, print_table
 from outbox_admin.cli.queue import find
@@ -73,9 +73,9 @@ def cancel(which: tuple[str, ...], as_json: bool) -> None:
     done = []
     with desk() as at:
         for row_id in (row.id for name in which for row in find(at, name)):
-            result = "cancelled" if operator.cancel(at.db, row_id, now=at.now) else "not waiting"
-            audit.add(at.db, at=at.now, actor=actor(), action="cancel", target=str(row_id), result=result)
-            done.append((row_id, result))
+            moved = operator.cancel(at.db, row_id, now=at.now)
+            _note(at, "cancel", row_id, "done" if moved else "refused")
+            done.append((row_id, "cancelled" if moved else "not waiting"))
     _tell(done, as_json)
     sys.exit(0 if all(result == "cancelled" for _, result in done) else 1)
 
@@ -85,15 +85,18 @@ def _retry_each(which: tuple[str, ...], as_json: bool) -> None:
     with desk() as at:
         for row_id in (row.id for name in which for row in find(at, name)):
             result = operator.retry(at.db, row_id, now=at.now)
-            audit.add(
-                at.db, at=at.now, actor=actor(), action="retry", target=str(row_id), result=result.value
-            )
+            _note(at, "retry", row_id, "done" if result is RetryResult.MOVED else result.value)
             done.append((row_id, result))
     if as_json:
         _tell([(row_id, result.value) for row_id, result in done], as_json)
     else:
         _tell([(row_id, WORDS[result]) for row_id, result in done], as_json)
     sys.exit(0 if all(result is RetryResult.MOVED for _, result in done) else 1)
+
+
+def _note(at: Desk, action: str, row_id: UUID, result: str) -> None:
+    """In the console's words, which the message's page shows."""
+    audit.add(at.db, at=at.now, actor=actor(), action=action, target=str(row_id), result=result)
 
 
 def _tell(done: list[tuple[UUID, str]], as_json: bool) -> None:

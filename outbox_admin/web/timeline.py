@@ -77,7 +77,7 @@ _DEEDS = {
     "retry": "Retried",
     "cancel": "Cancelled",
     "reveal": "Recipient revealed",
-    "explain": "Detail opened",
+    "explained": "Detail opened",
 }
 
 

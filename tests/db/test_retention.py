@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from outbox_admin.db.reads import traffic
 from outbox_admin.db.schema import email_attempt, email_outbox, outbox_minute
 from outbox_admin.db.store import attempts, operator, retention
 from outbox_admin.db.store.attempts import Attempt
@@ -114,19 +115,16 @@ def test_a_step_is_bounded(engine: sa.Engine) -> None:
         assert [retention.purge(db, now=NOW, **KEEP, limit=2).done for _ in range(4)] == [2, 2, 1, 0]
 
 
-def test_old_counts_go_too(engine: sa.Engine) -> None:
+def test_old_counts_are_folded_into_one_so_that_totals_never_fall(engine: sa.Engine) -> None:
     with engine.begin() as db:
-        for days in (364, 366):
-            minute = {
-                "minute": later(days=-days),
-                "outcome": "accepted",
-                "template_key": "",
-                "shard": 0,
-                "count": 1,
-            }
-            db.execute(sa.insert(outbox_minute).values(minute))
-        retention.purge(db, now=NOW, **KEEP)
-        assert db.execute(sa.select(outbox_minute.c.minute)).scalars().all() == [later(days=-364)]
+        for days, outcome in ((364, "accepted"), (366, "accepted"), (367, "accepted"), (366, "rejected")):
+            minute = {"minute": later(days=-days), "outcome": outcome, "template_key": "t", "shard": 3}
+            db.execute(sa.insert(outbox_minute).values(minute | {"count": 2}))
+        for _ in range(2):
+            retention.purge(db, now=NOW, **KEEP)
+            assert traffic.totals(db) == {"accepted": 6, "rejected": 2}
+        assert traffic.totals(db, since=later(days=-400)) == {"accepted": 2}
+        assert len(db.execute(sa.select(outbox_minute)).all()) == 3
 
 
 def test_workers_take_turns(engine: sa.Engine) -> None:

@@ -49,13 +49,12 @@ def outcomes(db: Database, *, since: datetime, until: datetime, step: timedelta)
     return buckets
 
 
-def totals(db: Database, *, since: datetime) -> dict[str, int]:
-    """Counts by outcome since then."""
-    query = (
-        sa.select(outbox_minute.c.outcome, sa.func.sum(outbox_minute.c.count))
-        .where(outbox_minute.c.minute >= since)
-        .group_by(outbox_minute.c.outcome)
-    )
+def totals(db: Database, *, since: datetime | None = None) -> dict[str, int]:
+    """Counts by outcome since then; without ``since`` from the beginning, minutes that retention folded included."""
+    query = sa.select(outbox_minute.c.outcome, sa.func.sum(outbox_minute.c.count))
+    if since is not None:
+        query = query.where(outbox_minute.c.minute >= since)
+    query = query.group_by(outbox_minute.c.outcome)
     return {outcome: int(count) for outcome, count in db.execute(query)}
 
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
+
+import sqlalchemy as sa
 
 from outbox_admin.db.schema import LATENCY_BUCKETS, LATENCY_COLUMNS, outbox_minute
 from outbox_admin.db.store.rows import Database, upsert
 
 SHARDS = 16
+#: Where the totals of removed minutes stand.
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,27 @@ class Tick:
 
 def count(db: Database, ticks: Iterable[Tick], *, now: datetime, shard: int = 0) -> None:
     """Adds ``ticks`` to the minute of ``now``."""
-    rows = _rows(ticks, now.replace(second=0, microsecond=0), shard % SHARDS)
+    _add(db, _rows(ticks, now.replace(second=0, microsecond=0), shard % SHARDS))
+
+
+def fold(db: Database, *, before: datetime) -> None:
+    """Adds what is older to one count per outcome: totals must never fall, or whoever reads them sees a new start."""
+    minute = outbox_minute.c
+    old = sa.delete(outbox_minute).where(minute.minute > BEGINNING, minute.minute < before)
+    totals: Counter[str] = Counter()
+    for outcome, number in db.execute(old.returning(minute.outcome, minute.count)):
+        totals[outcome] += number
+    _add(
+        db,
+        [
+            {"minute": BEGINNING, "outcome": outcome, "template_key": "", "shard": 0, "count": number}
+            | dict.fromkeys(LATENCY_COLUMNS, 0)
+            for outcome, number in sorted(totals.items())
+        ],
+    )
+
+
+def _add(db: Database, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
     insert = upsert(db, outbox_minute).values(rows)

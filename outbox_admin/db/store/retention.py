@@ -14,8 +14,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import DEAD, State
-from outbox_admin.db.schema import email_attempt, email_outbox, outbox_minute
-from outbox_admin.db.store import meta
+from outbox_admin.db.schema import email_attempt, email_outbox
+from outbox_admin.db.store import meta, minutes
 from outbox_admin.db.store.rows import BOUND, Database, among, in_state, row, take_ids
 
 DONE = (State.SENT, State.EXPIRED, State.CANCELLED, State.SUPERSEDED)
@@ -52,7 +52,7 @@ def purge(
     _drop_details(db, before=now - keep_payload, limit=limit)
     done = _remove(db, in_state(*DONE), before=now - keep_done, limit=limit)
     dead = _remove(db, in_state(*sorted(DEAD)), before=now - keep_dead, limit=limit)
-    db.execute(sa.delete(outbox_minute).where(outbox_minute.c.minute < now - max(keep_done, keep_dead)))
+    minutes.fold(db, before=now - max(keep_done, keep_dead))
     return Purged(payloads, done, dead)
 
 
