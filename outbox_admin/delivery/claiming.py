@@ -54,6 +54,20 @@ class Claiming:
         """What this token owns is not known; it is released before the next claim."""
         self._doubtful.add(token)
 
+    def settle(self) -> None:
+        """All of them: the claim whose answer was lost, and the one before, of which the lane may still hold rows."""
+        if not self._doubtful:
+            return
+        with self._parts.engine.begin() as db:
+            for token in self._doubtful:
+                release.release(db, token=token)
+        self._doubtful.clear()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether rows may be ours of which nobody here knows."""
+        return bool(self._doubtful)
+
     def payload(self, claim: Claim) -> bytes | None:
         """A large one did not come along with its claim (E8). None when the row is not ours any more."""
         if claim.payload is not None or not claim.payload_size:
@@ -87,7 +101,7 @@ class Claiming:
         log.info("%d messages released", number)
 
     def _claim(self, ask: Callable[..., list[Claim]]) -> list[Claim]:
-        self._settle_doubt()
+        self.settle()
         token = self._parts.token()
         self._doubtful.add(token)
         asked, rules = self._parts.clock.monotonic(), self._parts.rules
@@ -100,15 +114,6 @@ class Claiming:
         self._doubtful.remove(token)
         self._hand.take(token, claimed, leased_from=asked)
         return claimed
-
-    def _settle_doubt(self) -> None:
-        """All of them: the claim whose answer was lost, and the one before, of which the lane may still hold rows."""
-        if not self._doubtful:
-            return
-        with self._parts.engine.begin() as db:
-            for token in self._doubtful:
-                release.release(db, token=token)
-        self._doubtful.clear()
 
     def _keep_rendering(self, db: sa.Connection, ready: Ready, now: datetime) -> None:
         if ready.rendering is not None:

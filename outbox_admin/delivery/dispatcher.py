@@ -67,6 +67,7 @@ class Dispatcher:
         if not self._common.keys_fit:
             return Cycle(failed=True)
         try:
+            self.claiming.settle()  # also while no route may be used
             way = self._ways.pick()
             if way is None:
                 return Cycle(paused=True)
@@ -80,6 +81,13 @@ class Dispatcher:
             log.error("a cycle broke off: %s", describe(error))
             self._break_off()
             return Cycle(failed=True)
+
+    def give_back(self) -> None:
+        """At the end: what a lost answer left in our name must not wait for the end of its lease."""
+        try:
+            self.claiming.settle()
+        except Exception as error:  # noqa: BLE001 - the lane ends whatever happens here
+            log.warning("a claim in doubt waits for the end of its lease: %s", describe(error))
 
     def rest(self) -> None:
         """Nothing to do for a while."""

@@ -64,6 +64,11 @@ class Lane:
         return self.dispatcher.hand.count + self.dispatcher.ledger.waiting
 
     @property
+    def doubtful(self) -> bool:
+        """Whether it must be woken although nothing is due: rows may be in its name."""
+        return self.dispatcher.claiming.doubtful
+
+    @property
     def progressed_at(self) -> float:
         """Monotonic second of the last completed cycle or recorded result, or renewal of a long hand-over's lease."""
         return max(self._cycled_at, self._renewed_at, self.dispatcher.ledger.recorded_at)
@@ -125,5 +130,6 @@ class Lane:
                 self.idle = not self._woken.is_set()
             if self._parts.clock.monotonic() - self._worked_at >= PATIENCE:
                 self.dispatcher.rest()
+        self.dispatcher.give_back()
         self.dispatcher.rest()
         self.dispatcher.close()

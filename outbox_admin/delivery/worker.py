@@ -156,6 +156,9 @@ class Worker:
     def _turn(self) -> None:
         """Upkeep first: what it takes back is found by the lane that is woken then."""
         self.upkeep.round()
+        for lane in self.lanes:
+            if lane.doubtful and lane.idle:
+                lane.wake()
         self._wake_lane()
         self._cycled_at = self.parts.clock.now()
         self.upkeep.purge(busy=any(not lane.idle for lane in self.lanes))

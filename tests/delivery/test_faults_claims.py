@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from outbox_admin.db.schema import email_outbox
+from outbox_admin.delivery.worker import Worker
 from outbox_admin.demo.relay import Catcher
 from tests.delivery.breakage import losing_an_answer
+from tests.delivery.processes import until
 from tests.delivery.room import Room, drain, route_to
 
 
@@ -32,3 +34,31 @@ def test_a_row_whose_numbers_are_used_up_stops_no_other(room: Room, relay: Catch
         db.execute(sa.update(email_outbox).where(email_outbox.c.id == strange).values(tries=2**31 - 1))
     drain(room.dispatcher(route_to(relay.port)))
     assert (room.row(strange).state, room.row(plain).state) == ("sent", "sent")
+
+
+def lost_claim(room: Room, worker: Worker, lane: int) -> None:
+    worker.common.keys_fit = True
+    with losing_an_answer(room.engine, lambda: True):
+        assert worker.lanes[lane].dispatcher.cycle().failed
+    assert room.states() == {"sending": 1}
+
+
+def test_the_last_lane_settles_its_doubt_although_nothing_else_is_due(room: Room, relay: Catcher) -> None:
+    room.enqueue()
+    worker = Worker(room.parts(route_to(relay.port)), lanes=2)
+    lost_claim(room, worker, 1)
+    worker.start()
+    try:
+        assert until(lambda: room.states() == {"sent": 1})
+    finally:
+        worker.stop(10)
+
+
+def test_a_lane_that_ends_gives_back_what_it_is_in_doubt_of(room: Room, relay: Catcher) -> None:
+    room.enqueue()
+    worker = Worker(room.parts(route_to(relay.port)))
+    lost_claim(room, worker, 0)
+    worker.common.stopping.asked.set()
+    worker.start()
+    worker.stop(10)
+    assert room.states() == {"pending": 1}
