@@ -6,7 +6,7 @@ The map, from the inside out; arrows of import point inwards, and a test holds t
 - ``crypto``    the sealed envelope and the key ring.
 - ``db``        the tables; ``store`` has every statement that changes them, ``reads`` every query for console and
                 metrics.
-- ``producer``  :class:`Outbox`: a mail enters in the caller's own transaction.
+- ``producer``  a mail enters in the caller's own transaction; ``outbox`` adds ``Outbox.from_env``.
 - ``delivery``  the worker: claim, open, compose, mark, send, classify, decide, record.
 - ``web``       the console; it can neither open a payload nor speak SMTP.
 - ``config``    the settings, ``assemble`` puts the rooms together, ``cli`` is ``outbox-admin``.
@@ -29,7 +29,8 @@ from outbox_admin.errors import (
     OutboxError,
     PayloadUnreadable,
 )
-from outbox_admin.producer import Entry, Outbox, Receipt, ReceiptRow, prepare_sqlite
+from outbox_admin.outbox import Outbox
+from outbox_admin.producer import Entry, Receipt, ReceiptRow, prepare_sqlite
 
 __all__ = [
     "Attachment",

@@ -32,7 +32,7 @@ from outbox_admin.delivery.parts import Keeping, Parts, Rules
 from outbox_admin.delivery.routes import Auth, Route
 from outbox_admin.delivery.templates import Templates
 from outbox_admin.delivery.worker import Worker
-from outbox_admin.producer import Outbox
+from outbox_admin.outbox import Outbox
 
 if TYPE_CHECKING:
     from flask import Flask

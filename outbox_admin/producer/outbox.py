@@ -7,18 +7,16 @@ through as they are: create the engine with ``hide_parameters=True``, so that th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Self, Unpack
+from typing import Unpack
 
 import sqlalchemy as sa
 
-from outbox_admin.config import Role, Settings
 from outbox_admin.core.address import parse_mailbox
 from outbox_admin.core.message import MAX_MESSAGE, AnyMessage
 from outbox_admin.crypto.keys import Keys
-from outbox_admin.crypto.watched import open_ring
 from outbox_admin.db.store import arrivals
 from outbox_admin.db.store.arrivals import Arrival
 from outbox_admin.db.store.rows import Database
@@ -53,25 +51,6 @@ class Outbox:
         parse_mailbox(sender, field="sender")
         self._writer = Writer(keys, sender, max_message, max_attempts)
         self._clock = clock
-
-    @classmethod
-    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """By ``OUTBOX_KEY_RING``, ``OUTBOX_SENDER`` and their fellows; raises :class:`ConfigurationError`.
-
-        The ring's file is looked at again every 30 s, so that a rotation needs no restart.
-        """
-        return cls.from_settings(Settings.from_env() if environ is None else Settings.from_env(environ))
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """As :meth:`from_env`, from settings already read."""
-        settings.require(Role.PRODUCER)
-        return cls(
-            keys=open_ring(str(settings.key_ring), text=settings.key_ring_text),
-            sender=str(settings.sender),
-            max_message=settings.max_message,
-            max_attempts=settings.max_attempts,
-        )
 
     def enqueue(
         self,

@@ -1,7 +1,6 @@
 """Enqueue: rows in the caller's own transaction, sealed, once for each key."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -13,7 +12,7 @@ from outbox_admin.core.message import Message, TemplatedMessage
 from outbox_admin.crypto.envelope import Binding
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.db.schema import suppression
-from outbox_admin.errors import ConfigurationError, IdempotencyConflict, MessageRefused, NotTransactional
+from outbox_admin.errors import IdempotencyConflict, MessageRefused, NotTransactional
 from outbox_admin.producer import Entry, Outbox
 from tests.producer.orders import Base, Order, mail, orders, rows
 
@@ -338,25 +337,6 @@ def test_a_receipt_shows_no_address(engine: sa.Engine, outbox: Outbox) -> None:
         receipt = outbox.enqueue(connection, mail("secret@example.com"), idempotency_key="1")
     assert "secret" not in repr(receipt)
     assert "secret" not in repr(Entry(mail("secret@example.com"), "1"))
-
-
-def test_an_outbox_from_the_environment(engine: sa.Engine, ring: KeyRing, tmp_path: Path) -> None:
-    ring.write(tmp_path / "ring.json")
-    environ = {
-        "OUTBOX_ENV": "test",
-        "OUTBOX_KEY_RING": f"file:{tmp_path}/ring.json",
-        "OUTBOX_SENDER": "Shop <no-reply@shop.example>",
-        "OUTBOX_MAX_ATTEMPTS": "5",
-    }
-    with engine.begin() as connection:
-        Outbox.from_env(environ).enqueue(connection, mail(), idempotency_key="1")
-    [row] = rows(engine)
-    assert (row.max_attempts, row.key_id) == (5, ring.newest_id)
-
-
-def test_an_environment_that_lacks_the_ring_names_it() -> None:
-    with pytest.raises(ConfigurationError, match="OUTBOX_KEY_RING"):
-        Outbox.from_env({"OUTBOX_ENV": "production", "OUTBOX_SENDER": "a@shop.example"})
 
 
 def test_a_finished_message_keeps_its_own_id(engine: sa.Engine, outbox: Outbox) -> None:
