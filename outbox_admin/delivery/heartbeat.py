@@ -28,7 +28,11 @@ class Heartbeat:
         self._thread.start()
 
     def end(self) -> None:
+        """And says the last word: a beat under way is waited for a second, so that it cannot contradict."""
         self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+        self.beat()
 
     def _run(self) -> None:
         self.beat()

@@ -141,7 +141,6 @@ class Worker:
     def _close(self) -> None:
         self._closed = True
         self._heartbeat.end()
-        self._heartbeat.beat()
 
     def _poll(self) -> None:
         while not self.common.stopping.asked.is_set():
@@ -233,7 +232,7 @@ class Worker:
             deferred=tally.of("deferred", "unknown", "undeliverable"),
             faults=tally.of("channel_fault"),
             paused=any(cycle.paused for cycle in ended),
-            failed=any(cycle.failed for cycle in ended),
+            failed=len(ended) < len(self.lanes) or any(cycle.failed for cycle in ended),
         )
 
 

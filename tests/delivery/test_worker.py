@@ -92,6 +92,17 @@ def test_a_drain_that_meets_a_broken_relay_says_so(room: Room) -> None:
     assert room.states() == {"pending": 1}
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_drain_whose_lane_broke_off_does_not_say_that_all_is_done(room: Room) -> None:
+    worker = Worker(room.parts(), lanes=2)
+
+    def breaks() -> Any:
+        raise SystemExit
+
+    worker.lanes[0].dispatcher.cycle = breaks  # type: ignore[method-assign]
+    assert worker.drain().failed
+
+
 def test_a_drain_goes_on_over_the_second_relay_when_the_first_one_breaks(room: Room, relay: Catcher) -> None:
     for number in range(3):
         room.enqueue(f"{number}@example.com")
