@@ -30,7 +30,7 @@ def test_the_list_shows_what_a_decision_needs(operator: Visitor, population: Pop
     page = operator.page("/dead-letters/list?state=failed")
     heads = [
         part
-        for part in ("Message", "Attempts", "Cause", "Failed at", "Payload kept", "Retry")
+        for part in ("Message", "Attempts", "Cause", "Failed at", "Payload kept until", "Retry")
         if part in text(page)
     ]
     assert len(heads) == 6
