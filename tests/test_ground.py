@@ -1,11 +1,15 @@
 """The ground that the other tests stand on: servers, databases, clock, certificates, browser."""
 
+import os
 import smtplib
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -15,6 +19,7 @@ from tests.support.certificates import Authority, ServerCertificate
 from tests.support.clock import FakeClock
 from tests.support.ports import HOST
 from tests.support.skips import refuse_skip
+from tests.support.source import ROOT
 
 
 def test_the_clock_moves_only_when_told(clock: FakeClock) -> None:
@@ -139,3 +144,25 @@ def test_a_skip_becomes_a_failure_unless_it_may_be_skipped() -> None:
     assert refused.failed
     assert "no server" in str(refused.longrepr)
     assert allowed.skipped
+
+
+SKIPS = {
+    "by its fixture": "@pytest.fixture\ndef server():\n    pytest.skip('none')\ndef test_it(server):\n    pass\n",
+    "by itself": "def test_it():\n    pytest.skip('none')\n",
+    "by its marker": "@pytest.mark.skipif(True, reason='none')\ndef test_it():\n    pass\n",
+    "with its module": "pytest.importorskip('no_such_module')\ndef test_it():\n    pass\n",
+}
+
+
+@pytest.mark.parametrize("kind", SKIPS)
+def test_a_run_with_a_skip_of_any_kind_fails_in_ci(tmp_path: Path, kind: str) -> None:
+    hooks = "pytest_addoption, pytest_make_collect_report, pytest_runtest_makereport"
+    (tmp_path / "conftest.py").write_text(f"from tests.conftest import {hooks}\n")
+    (tmp_path / "test_planted.py").write_text(f"import pytest\n{SKIPS[kind]}")
+    environment = {**os.environ, "CI": "true", "PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path))
+    run = subprocess.run(
+        [*command, "-c", os.devnull, str(tmp_path)], cwd=tmp_path, env=environment, capture_output=True
+    )
+    assert run.returncode in {1, 2}
+    assert b"may not be skipped here" in run.stdout
