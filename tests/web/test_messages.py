@@ -41,6 +41,14 @@ def test_states_filter_alone_and_together(viewer: Visitor, population: Populatio
     assert len(shown(viewer.page("/messages?state=nonsense"))) == 4
 
 
+def test_a_state_of_a_later_version_stops_no_page(viewer: Visitor, population: Population) -> None:
+    known = population.message("sent")
+    strange = population.message("quarantined", finished_at=population.now)
+    assert shown(viewer.page("/messages")) == [str(known)]
+    assert "Sent" in text(viewer.page("/"))
+    assert viewer.get(f"/messages/{strange}").status_code == 404
+
+
 def test_overdue_shows_what_is_due_and_not_held(viewer: Visitor, population: Population) -> None:
     due = population.message("pending")
     population.message("pending", due_at=population.now + timedelta(minutes=1))

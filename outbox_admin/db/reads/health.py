@@ -102,7 +102,7 @@ def count_states(db: Database) -> dict[State, Count]:
     rows = db.execute(sa.select(latest.c.state, sa.func.count()).group_by(latest.c.state)).all()
     full = sum(number for _, number in rows) > CAP
     for name, number in rows:
-        if name not in DEAD:
+        if name in counts and name not in DEAD:
             counts[State(name)] = Count(min(number, CAP), full)
     return counts
 

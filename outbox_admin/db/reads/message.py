@@ -9,7 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from outbox_admin.core.cause import Cause
-from outbox_admin.db.reads.rows import Database, MessageDetail, cause_of, columns, shaped
+from outbox_admin.db.reads.rows import Database, MessageDetail, cause_of, columns, is_readable, shaped
 from outbox_admin.db.schema import audit_entry, email_attempt, outbox_key
 from outbox_admin.db.schema import email_outbox as outbox
 
@@ -54,7 +54,7 @@ class KeyStanding:
 
 def find(db: Database, row_id: UUID) -> MessageDetail | None:
     row = db.execute(sa.select(*columns(MessageDetail)).where(outbox.c.id == row_id)).mappings().first()
-    return None if row is None else shaped(MessageDetail, row)
+    return shaped(MessageDetail, row) if row is not None and is_readable(row) else None
 
 
 def siblings(db: Database, message: MessageDetail) -> list[tuple[int, UUID, str]]:

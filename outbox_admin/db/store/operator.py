@@ -44,7 +44,7 @@ def retry(db: Database, row_id: UUID, *, now: datetime) -> RetryResult:
     if _expire(db, chosen, now=now):
         return RetryResult.EXPIRED
     state = db.execute(sa.select(row.state).where(row.id == row_id)).scalar_one_or_none()
-    return RetryResult.UNKNOWN if state is None else _REASONS.get(State(state), RetryResult.NOT_RETRYABLE)
+    return RetryResult.UNKNOWN if state is None else _REASONS.get(state, RetryResult.NOT_RETRYABLE)
 
 
 def cancel(db: Database, row_id: UUID, *, now: datetime) -> bool:
