@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -16,18 +16,28 @@ from outbox_admin.core.message import AnyMessage, Attachment, Message
 from outbox_admin.producer import Receipt
 
 
+def words(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """A click callback: text as it is given; ``@FILE`` and ``-`` read it from a file or standard input."""
+    if value is None or not (value == "-" or value.startswith("@")):
+        return value
+    source = value.removeprefix("@")
+    try:
+        with click.open_file(source, encoding="utf-8") as file:
+            return str(file.read())
+    except UnicodeDecodeError:
+        raise click.BadParameter(f"{source} is not UTF-8 text.") from None
+    except OSError as fault:
+        raise click.BadParameter(f"{source}: {fault.strerror}.") from None
+
+
 @click.command()
 @click.option("--to", multiple=True, metavar="ADDRESS", help="Recipient; may be given several times.")
 @click.option(
     "--key", required=True, help="Idempotency key: the business event, as invoice:2026-031:reminder-1."
 )
 @click.option("--subject", help="Subject line.")
-@click.option(
-    "--text", type=click.File("r", encoding="utf-8"), help="File with the plain text; - for standard input."
-)
-@click.option(
-    "--html", type=click.File("r", encoding="utf-8"), help="File with the HTML; - for standard input."
-)
+@click.option("--text", callback=words, help="Plain text; @FILE reads a file, - standard input.")
+@click.option("--html", callback=words, help="HTML; @FILE reads a file, - standard input.")
 @click.option(
     "--attach", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file."
 )
@@ -44,12 +54,13 @@ def enqueue(
 ) -> None:
     """Put one message into the outbox.
 
-    The same key again adds nothing and shows what is there. Texts come from files, so that no content stands in the
-    shell's history.
+    The same key again adds nothing and shows what is there. A text with a secret in it is better read from standard
+    input or a file: arguments stand in the shell's history and in the list of processes.
 
     \b
     Examples:
-      echo "Hello." | outbox-admin enqueue --to jane@customer.example --subject Hello --text - --key hello:1
+      outbox-admin enqueue --to jane@customer.example --subject Hello --text "Hello Jane." --key hello:1
+      outbox-admin enqueue --to jane@customer.example --subject Link --text - --key link:1 < link.txt
       outbox-admin enqueue --eml notice.eml --to jane@customer.example --key notice:7
     """
     message = _message(to, **content)
@@ -64,24 +75,24 @@ def _message(
     to: tuple[str, ...],
     *,
     subject: str | None,
-    text: TextIO | None,
-    html: TextIO | None,
+    text: str | None,
+    html: str | None,
     attach: tuple[Path, ...],
     eml: BinaryIO | None,
 ) -> AnyMessage:
     if eml is not None:
-        if subject or text or html or attach:
+        if attach or any(part is not None for part in (subject, text, html)):
             raise click.UsageError(
                 "--eml is a whole message; --subject, --text, --html and --attach do not go with it."
             )
         return Message.from_mime(eml.read(), to=to or None)
-    if not to or subject is None or not (text or html):
+    if not to or subject is None or (text is None and html is None):
         raise click.UsageError("Give --to, --subject and --text or --html; or --eml.")
     return Message(
         to,
         subject,
-        text.read() if text else None,
-        html.read() if html else None,
+        text,
+        html,
         attachments=[_attachment(file) for file in attach],
     )
 

@@ -60,7 +60,7 @@ def passed_on(shell: Shell, relay: Catcher, file: Path, *more: str) -> Caught:
 
 def test_a_mail_file_may_be_attached_as_any_other_file(shell: Shell, relay: Catcher) -> None:
     file = mail.MAILS / "encoded-subject.eml"
-    text = ("--subject", "s", "--text", str(file), "--attach", str(file))
+    text = ("--subject", "s", "--text", f"@{file}", "--attach", str(file))
     shell("enqueue", "--to", "jane@customer.example", "--key", "mail:1", *text)
     shell("worker", "--drain", "--lanes", "1")
     sent = message_from_bytes(relay.messages[-1].content)

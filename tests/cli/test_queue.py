@@ -71,10 +71,24 @@ def test_enqueue_takes_a_mail_file(shell: Shell, relay: Catcher, tmp_path: Path)
 def test_enqueue_takes_files_along(shell: Shell, relay: Catcher, tmp_path: Path) -> None:
     (tmp_path / "prices.csv").write_text("tea;24\n")
     (tmp_path / "body.html").write_text("<p>Hello</p>")
-    enqueue(shell, "k", "--attach", str(tmp_path / "prices.csv"), "--html", str(tmp_path / "body.html"))
+    enqueue(shell, "k", "--attach", str(tmp_path / "prices.csv"), "--html", f"@{tmp_path / 'body.html'}")
     drain(shell)
     assert b"prices.csv" in relay.messages[0].content
     assert b"text/html" in relay.messages[0].content
+
+
+def test_enqueue_takes_text_as_it_is_given(shell: Shell, relay: Catcher) -> None:
+    shell("enqueue", "--to", JANE, "--subject", "Hello", "--text", "Hello Jane.", "--key", "hello:2")
+    drain(shell)
+    assert b"Hello Jane." in relay.messages[0].content
+
+
+def test_enqueue_says_which_file_it_cannot_read(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"caf\xe9")
+    whole = ("enqueue", "--to", JANE, "--subject", "Hello", "--key", "k", "--text")
+    assert "not UTF-8" in shell(*whole, f"@{tmp_path / 'latin'}", code=2).stderr
+    assert "none.txt" in shell(*whole, "@none.txt", code=2).stderr
+    assert "No messages" in shell("list").stdout
 
 
 def test_enqueue_refuses_in_a_sentence(shell: Shell) -> None:
