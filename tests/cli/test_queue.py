@@ -84,7 +84,7 @@ def test_enqueue_takes_text_as_it_is_given(shell: Shell, relay: Catcher) -> None
 
 
 def test_enqueue_says_which_file_it_cannot_read(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "latin").write_bytes(b"caf\xe9")
+    (tmp_path / "latin").write_bytes(b"M\xe4rz")
     whole = ("enqueue", "--to", JANE, "--subject", "Hello", "--key", "k", "--text")
     assert "not UTF-8" in shell(*whole, f"@{tmp_path / 'latin'}", code=2).stderr
     assert "none.txt" in shell(*whole, "@none.txt", code=2).stderr

@@ -17,7 +17,8 @@ depends_on = None
 
 def upgrade() -> None:
     _email_outbox()
-    _email_outbox_indexes()
+    for name, columns, where in _EMAIL_OUTBOX_INDEXES:
+        index(name, "email_outbox", columns, where=where)
     _email_attempt()
     _outbox_minute()
     _suppression()
@@ -95,48 +96,24 @@ def _custody() -> list[sa.Column[Any]]:
     ]
 
 
-def _email_outbox_indexes() -> None:
-    index("ix_email_outbox_claim", "email_outbox", ["claim_token"], where="state = 'sending'")
-    index(
+#: Name, columns, and the condition of a partial index.
+_EMAIL_OUTBOX_INDEXES: tuple[tuple[str, list[str], str | None], ...] = (
+    ("ix_email_outbox_claim", ["claim_token"], "state = 'sending'"),
+    (
         "ix_email_outbox_dead",
-        "email_outbox",
         ["state", "cause_kind", "finished_at"],
-        where="state IN ('failed', 'rejected', 'uncertain')",
-    )
-    index(
-        "ix_email_outbox_due",
-        "email_outbox",
-        ["priority", "due_at", "id"],
-        where="state = 'pending' AND held IS NULL",
-    )
-    index(
-        "ix_email_outbox_expiring",
-        "email_outbox",
-        ["expires_at"],
-        where="state = 'pending' AND expires_at IS NOT NULL",
-    )
-    index("ix_email_outbox_finished_at", "email_outbox", ["finished_at"])
-    index(
-        "ix_email_outbox_held",
-        "email_outbox",
-        ["held", "due_at"],
-        where="state = 'pending' AND held IS NOT NULL",
-    )
-    index("ix_email_outbox_open", "email_outbox", ["first_due_at"], where="state IN ('pending', 'sending')")
-    index("ix_email_outbox_recipient_key", "email_outbox", ["recipient_key"])
-    index("ix_email_outbox_sending", "email_outbox", ["lease_until"], where="state = 'sending'")
-    index(
-        "ix_email_outbox_supersede",
-        "email_outbox",
-        ["supersede_key", "created_at", "id"],
-        where="supersede_key IS NOT NULL",
-    )
-    index(
-        "ix_email_outbox_withdrawn",
-        "email_outbox",
-        ["state", "id"],
-        where="state IN ('expired', 'cancelled', 'superseded')",
-    )
+        "state IN ('failed', 'rejected', 'uncertain')",
+    ),
+    ("ix_email_outbox_due", ["priority", "due_at", "id"], "state = 'pending' AND held IS NULL"),
+    ("ix_email_outbox_expiring", ["expires_at"], "state = 'pending' AND expires_at IS NOT NULL"),
+    ("ix_email_outbox_finished_at", ["finished_at"], None),
+    ("ix_email_outbox_held", ["held", "due_at"], "state = 'pending' AND held IS NOT NULL"),
+    ("ix_email_outbox_open", ["first_due_at"], "state IN ('pending', 'sending')"),
+    ("ix_email_outbox_recipient_key", ["recipient_key"], None),
+    ("ix_email_outbox_sending", ["lease_until"], "state = 'sending'"),
+    ("ix_email_outbox_supersede", ["supersede_key", "created_at", "id"], "supersede_key IS NOT NULL"),
+    ("ix_email_outbox_withdrawn", ["state", "id"], "state IN ('expired', 'cancelled', 'superseded')"),
+)
 
 
 def _email_attempt() -> None:
