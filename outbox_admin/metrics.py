@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from outbox_admin.core.health import FORGOTTEN_AFTER
 from outbox_admin.db.reads import traffic
-from outbox_admin.db.reads.health import FORGOTTEN_AFTER, Health, health
+from outbox_admin.db.reads.health import Health, health
 from outbox_admin.db.schema import outbox_worker
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -122,7 +122,7 @@ def _database(settings: Settings, ring: KeyRing | None, *, deploy: bool) -> Iter
     try:
         standing = migrations.check(engine)
         if not standing.ok:
-            yield Finding("error", "The tables are not those of this version; run `outbox-admin db upgrade`.")
+            yield Finding("error", f"The tables are not those of this version; {standing.cure}.")
             return
         yield Finding("ok", f"The database answers and has the tables of this version ({standing.current}).")
         with engine.connect() as db:

@@ -69,6 +69,4 @@ def check(as_json: bool) -> None:
     else:
         print_facts(facts)
     if not standing.ok:
-        raise Misconfigured(
-            "The tables are not those of this version; run `outbox-admin db upgrade` (a backup first)."
-        )
+        raise Misconfigured(f"The tables are not those of this version; {standing.cure}.")

@@ -62,11 +62,11 @@ def read_settings(*roles: Role) -> Settings:
 def open_engine(settings: Settings) -> sa.Engine:
     """The configured database, which must have the tables of this version."""
     engine = existing(settings)
-    if not migrations.check(engine).ok:
+    standing = migrations.check(engine)
+    if not standing.ok:
         engine.dispose()
         raise ConfigurationError(
-            f"The database {place(engine.url)} has no tables of this version; "
-            "run `outbox-admin db upgrade` (a backup first)."
+            f"The database {place(engine.url)} has no tables of this version; {standing.cure}."
         )
     return engine
 

@@ -11,6 +11,12 @@ from enum import StrEnum
 
 from outbox_admin.core.cause import Cause
 
+#: Without a beat for so long a worker counts as lost (E20).
+LOST_AFTER = timedelta(seconds=30)
+#: A worker that holds rows and has recorded nothing for so long is stuck (E20).
+STUCK_AFTER = timedelta(seconds=200)
+#: Heartbeats older than this are history, not news.
+FORGOTTEN_AFTER = timedelta(days=1)
 START_COMMANDS = (
     "outbox-admin worker",
     "gunicorn outbox_admin.delivery.host:app",

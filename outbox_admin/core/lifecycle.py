@@ -30,6 +30,10 @@ LIVE = frozenset({State.PENDING, State.SENDING})
 DEAD = frozenset({State.FAILED, State.REJECTED, State.UNCERTAIN})
 
 
+#: Urgent, normal, bulk; lower first (E9).
+PRIORITIES = range(3)
+
+
 class OnUnknown(StrEnum):
     """What the producer wants when nobody can tell whether the relay took the message."""
 

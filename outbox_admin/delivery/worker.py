@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from importlib.metadata import version
 
+from outbox_admin.core import health
 from outbox_admin.db.store import workers
 from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
@@ -25,8 +26,7 @@ from outbox_admin.delivery.reports import Condition, Drained
 from outbox_admin.delivery.signals import finishing
 from outbox_admin.delivery.upkeep import Upkeep
 
-#: A worker that holds rows and has recorded nothing for so many seconds is stuck (E20).
-STUCK_AFTER = 200.0
+STUCK_AFTER = health.STUCK_AFTER.total_seconds()
 #: How often a drain asks a database again that did not answer, a second apart.
 DRAIN_RETRIES = 5
 #: Seconds for all lanes to tell what they know of hand-overs that were cut off.

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from outbox_admin.core.lifecycle import OnUnknown
+from outbox_admin.core.lifecycle import PRIORITIES, OnUnknown
 from outbox_admin.errors import MessageRefused
 
 MAX_TEXT = 200  #: characters of a key or a name
 MAX_ATTEMPTS = 100
-PRIORITIES = range(3)
 
 
 class OptionValues(TypedDict, total=False):

@@ -96,7 +96,9 @@ def test_the_applications_own_alembic_is_left_alone(empty: sa.Engine) -> None:
 def test_a_newer_database_is_refused(engine: sa.Engine) -> None:
     with engine.begin() as db:
         db.execute(sa.text(f"UPDATE {migrations.VERSION_TABLE} SET version_num = '9999'"))
-    assert not migrations.check(engine).ok
+    standing = migrations.check(engine)
+    assert (standing.ok, standing.is_newer) == (False, True)
+    assert "newer release" in standing.cure
     with pytest.raises(ConfigurationError, match="9999"):
         migrations.upgrade(engine)
 

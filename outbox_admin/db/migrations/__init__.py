@@ -33,14 +33,22 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``current`` is None where the tables do not exist yet."""
+    """``current`` is None where the tables do not exist yet; ``is_newer``: a later release made them."""
 
     current: str | None
     expected: str
+    is_newer: bool = False
 
     @property
     def ok(self) -> bool:
         return self.current == self.expected
+
+    @property
+    def cure(self) -> str:
+        """What to do where the two differ."""
+        if self.is_newer:
+            return "install the newer release, which made them"
+        return "run `outbox-admin db upgrade` (a backup first)"
 
 
 def upgrade(engine: sa.Engine, progress: Progress | None = None) -> Check:
@@ -60,7 +68,9 @@ def upgrade(engine: sa.Engine, progress: Progress | None = None) -> Check:
 def check(engine: sa.Engine) -> Check:
     """Compares the database with this release; changes nothing."""
     with engine.connect() as connection:
-        return Check(_current(connection), str(_scripts().get_current_head()))
+        current = _current(connection)
+    is_newer = current is not None and current not in _revisions()
+    return Check(current, str(_scripts().get_current_head()), is_newer)
 
 
 def sql(dialect: str = "postgresql") -> str:
@@ -93,10 +103,14 @@ def _current(connection: sa.Connection) -> str | None:
     return MigrationContext.configure(connection, opts=dict(_OPTIONS)).get_current_revision()
 
 
+def _revisions() -> set[str]:
+    return {one.revision for one in _scripts().walk_revisions()}
+
+
 def _known(current: str | None) -> str:
     if current is None:
         return "base"
-    if current not in {one.revision for one in _scripts().walk_revisions()}:
+    if current not in _revisions():
         raise ConfigurationError(
             f"the database has schema {current}, which this release does not know; install the newer one"
         )

@@ -14,20 +14,26 @@ import sqlalchemy as sa
 
 from outbox_admin.core.catalogue import restore
 from outbox_admin.core.findings import findings, worst
-from outbox_admin.core.health import Count, Crew, Figures, Finding, Level, MissingKey, Pause
-from outbox_admin.core.lifecycle import DEAD, LIVE, State
+from outbox_admin.core.health import (
+    FORGOTTEN_AFTER,
+    LOST_AFTER,
+    STUCK_AFTER,
+    Count,
+    Crew,
+    Figures,
+    Finding,
+    Level,
+    MissingKey,
+    Pause,
+)
+from outbox_admin.core.lifecycle import DEAD, LIVE, PRIORITIES, State
 from outbox_admin.db.reads.rows import Database, state_in
 from outbox_admin.db.schema import email_outbox as outbox
 from outbox_admin.db.schema import outbox_key, outbox_route, outbox_worker
 
 #: Counting stops here; the page then says "10,000+".
 CAP = 10_000
-LOST_AFTER = timedelta(seconds=30)
-STUCK_AFTER = timedelta(seconds=200)
-#: Heartbeats older than this are history, not news.
-FORGOTTEN_AFTER = timedelta(days=1)
 GRACE = timedelta(hours=72)
-PRIORITIES = (0, 1, 2)
 
 
 @dataclass(frozen=True, slots=True)

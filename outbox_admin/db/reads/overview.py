@@ -7,9 +7,9 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from outbox_admin.core.health import Count
+from outbox_admin.core.health import LOST_AFTER, Count
 from outbox_admin.core.lifecycle import State
-from outbox_admin.db.reads.health import LOST_AFTER, Health, capped
+from outbox_admin.db.reads.health import Health, capped
 from outbox_admin.db.reads.rows import Database, state_in
 from outbox_admin.db.schema import email_outbox as outbox
 from outbox_admin.db.schema import outbox_worker

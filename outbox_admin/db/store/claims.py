@@ -14,12 +14,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from outbox_admin.core.lifecycle import OnUnknown, Standing, State
+from outbox_admin.core.lifecycle import PRIORITIES, OnUnknown, Standing, State
 from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store.rows import ALONE, DUE, Database, among, in_state, row, unexpired
 from outbox_admin.db.store.spelling import respell_ids
 
-PRIORITIES = (0, 1, 2)
 #: Octets of a sealed payload that a claim returns; a larger one is read just before it is sent.
 INLINE = 256 * 1024
 LARGEST = 2**31 - 1  #: what an integer column holds

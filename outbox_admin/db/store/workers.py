@@ -9,11 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from outbox_admin.core.health import FORGOTTEN_AFTER, LOST_AFTER
 from outbox_admin.db.schema import outbox_worker
 from outbox_admin.db.store.rows import Database, upsert
 
-LOST_AFTER = timedelta(seconds=30)  #: without a beat a worker counts as lost
-FORGOTTEN_AFTER = timedelta(days=1)
 STOPPED = "stopped"
 
 
