@@ -128,6 +128,11 @@ class Room:
         payload = self.ring.seal(plaintext, binding)
         self.change(row_id, payload=payload, payload_size=len(payload))
 
+    def damage(self, row_id: UUID) -> None:
+        """Flips one bit of the payload, as a failing disk would: whatever stood there, it never opens again."""
+        payload = self.row(row_id).payload
+        self.change(row_id, payload=payload[:-1] + bytes([payload[-1] ^ 1]))
+
     def reclaim(self) -> int:
         with self.engine.begin() as db:
             return len(reclaim.reclaim(db, now=self.clock.now()))

@@ -246,8 +246,7 @@ def test_a_storm_of_unreadable_payloads_ends_when_an_operator_has_dealt_with_the
     room: Room, relay: Catcher
 ) -> None:
     for number in range(8):
-        row_id = room.enqueue(f"{number}@example.com")
-        room.change(row_id, payload=room.row(row_id).payload[:-1] + b"?")
+        room.damage(room.enqueue(f"{number}@example.com"))
     worker = Worker(room.parts(route_to(relay.port)))
     worker.upkeep.open()
     worker.lanes[0].drain()
