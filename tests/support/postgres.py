@@ -40,17 +40,46 @@ SETTINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PostgresServer:
-    """A running server; `postgres` is its superuser and needs no password."""
+    """A server in a folder of its own; `postgres` is its superuser and needs no password.
+
+    It may be stopped and started again; port and data stay.
+    """
 
     port: int
-    pid: int
     folder: Path
     binaries: Path
+    account: dict[str, Any]
+    process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql+psycopg://postgres@{HOST}:{self.port}/{database}"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def start(self) -> None:
+        """Returns when it listens; after a crash it may still refuse while it recovers."""
+        log = self.folder / "server.log"
+        command = [str(self.binaries / "postgres"), "-D", str(self.data), "-h", HOST, "-p", str(self.port)]
+        with log.open("ab") as output:
+            options: dict[str, Any] = {"stdout": output, "stderr": output, "cwd": self.folder, **self.account}
+            self.process = subprocess.Popen(command, preexec_fn=_end_with_parent, **options)
+        _wait_until_started(self.process, self.port, log)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """INT: the fast shutdown, which ends open connections. QUIT: at once, so that the start must recover."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.send_signal(how)
+            process.wait(timeout=30)
+
+    def configure(self, **settings: str) -> None:
+        """For the next start."""
+        with (self.data / "postgresql.conf").open("a") as configuration:
+            configuration.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
 
 
 def find_binaries() -> Path | None:
@@ -101,7 +130,7 @@ def _reachable(binaries: Path, folder: Path, account: dict[str, Any]) -> Path:
 
 
 @contextmanager
-def running_postgres(binaries: Path) -> Iterator[PostgresServer]:
+def running_postgres(binaries: Path, **settings: str) -> Iterator[PostgresServer]:
     """Starts a server in a folder of its own; ends it and removes the folder afterwards."""
     account = runner()
     folder = Path(tempfile.mkdtemp(prefix="outbox-pg-"))
@@ -109,41 +138,26 @@ def running_postgres(binaries: Path) -> Iterator[PostgresServer]:
         if account:
             os.chown(folder, account["user"], account["group"])
         binaries = _reachable(binaries, folder, account)
-        data = _initialise(binaries, folder, account)
-        with _started(binaries, data, account) as server:
+        server = PostgresServer(free_port(), folder, binaries, account)
+        _initialise(server)
+        server.configure(**SETTINGS | settings)
+        try:
+            server.start()
             yield server
+        finally:
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _initialise(binaries: Path, folder: Path, account: dict[str, Any]) -> Path:
-    data = folder / "data"
-    command = [str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
-    options = ["--locale=C", "--no-sync", "--no-instructions"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=folder, **account)
+def _initialise(server: PostgresServer) -> None:
+    command = [str(server.binaries / "initdb"), "-D", str(server.data), "-U", "postgres", "-A", "trust"]
+    options = ["-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+    done = subprocess.run(
+        [*command, *options], capture_output=True, text=True, cwd=server.folder, **server.account
+    )
     if done.returncode != 0:
         raise RuntimeError(f"initdb failed: {done.stderr or done.stdout}")
-    lines = [f"{name} = '{value}'\n" for name, value in SETTINGS.items()]
-    with (data / "postgresql.conf").open("a") as configuration:
-        configuration.writelines(lines)
-    return data
-
-
-@contextmanager
-def _started(binaries: Path, data: Path, account: dict[str, Any]) -> Iterator[PostgresServer]:
-    port = free_port()
-    log = data.parent / "server.log"
-    command = [str(binaries / "postgres"), "-D", str(data), "-h", HOST, "-p", str(port)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=output, cwd=data.parent, preexec_fn=_end_with_parent, **account
-        )
-    try:
-        _wait_until_started(process, port, log)
-        yield PostgresServer(port, process.pid, data.parent, binaries)
-    finally:
-        process.send_signal(signal.SIGINT)  # the fast shutdown: open connections are ended
-        process.wait(timeout=30)
 
 
 def _end_with_parent() -> None:
