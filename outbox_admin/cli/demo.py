@@ -6,23 +6,27 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from threading import Event
 
 import click
 
 from outbox_admin.cli.output import json_option, print_json, print_table
 from outbox_admin.cli.stage import ADMIN, Stage, running
 from outbox_admin.cli.verdict import Verdict, is_finished, judge
+from outbox_admin.delivery.signals import SIGNALS
 from outbox_admin.demo.traffic import Letter, traffic
 from outbox_admin.producer import Outbox
 
 #: Seconds before the end at which no new mail is added any more; and after it, until which the last may still leave.
 CALM, PATIENCE = 3.0, 10.0
 PACE = 1.0
+
+#: The signals that have asked for the end. Of all waits only this queue's may be ended from a signal's function.
+Calls = SimpleQueue[int]
 
 
 @click.command()
@@ -42,30 +46,32 @@ def demo(seconds: float | None, port: int | None, as_json: bool) -> None:
       outbox-admin demo
       outbox-admin demo --for 20 --json
     """
-    with (
-        _ended_by_term(),
-        TemporaryDirectory(prefix="outbox-demo-") as folder,
-        running(Path(folder), port) as stage,
-    ):
-        _welcome(stage, seconds)
-        with suppress(KeyboardInterrupt):
-            _play(stage, seconds)
-        verdict = judge(stage)
-    if as_json:
-        print_json({"url": stage.url} | asdict(verdict) | {"ok": verdict.good})
-    else:
-        _tell(verdict)
-    sys.exit(0 if verdict.good or seconds is None else 1)
+    with _called() as calls:
+        with TemporaryDirectory(prefix="outbox-demo-") as folder, running(Path(folder), port) as stage:
+            _welcome(stage, seconds)
+            _play(stage, seconds, calls)
+            verdict = judge(stage)
+        if as_json:
+            print_json({"url": stage.url} | asdict(verdict) | {"ok": verdict.good})
+        else:
+            _tell(verdict)
+        sys.exit(0 if verdict.good or seconds is None else 1)
 
 
 @contextmanager
-def _ended_by_term() -> Iterator[None]:
-    """TERM ends the demo as Ctrl-C does: its folder goes with it."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _called() -> Iterator[Calls]:
+    """TERM and Ctrl-C end the traffic and interrupt nothing: what is half built or half taken down gets finished.
+
+    So the folder goes with the demo whenever they come, and however often.
+    """
+    calls: Calls = SimpleQueue()
+    for number in SIGNALS:
+        signal.signal(number, lambda number, frame: calls.put(number))
     try:
-        yield
+        yield calls
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # all is done: the process ends, with its own exit code
 
 
 def _welcome(stage: Stage, seconds: float | None) -> None:
@@ -82,17 +88,25 @@ def _welcome(stage: Stage, seconds: float | None) -> None:
         click.echo(line, err=True)
 
 
-def _play(stage: Stage, seconds: float | None) -> None:
-    """Adds a letter a second; with a limit it stops early enough for the last ones to arrive."""
+def _play(stage: Stage, seconds: float | None, calls: Calls) -> None:
+    """Adds a letter a second until it is called; with a limit it stops early enough for the last ones to arrive."""
     outbox = Outbox(keys=stage.ring, sender=str(stage.settings.sender))
-    letters, pause, begun = traffic(), Event(), time.monotonic()
+    letters, begun = traffic(), time.monotonic()
     while seconds is None or time.monotonic() - begun < seconds - CALM:
         _post(stage, outbox, next(letters))
-        pause.wait(PACE)
-    while time.monotonic() - begun < seconds or not is_finished(stage):
-        if time.monotonic() - begun > seconds + PATIENCE:
+        if _is_called(calls, within=PACE):
             return
-        pause.wait(0.1)
+    while time.monotonic() - begun < seconds or not is_finished(stage):
+        if time.monotonic() - begun > seconds + PATIENCE or _is_called(calls, within=0.1):
+            return
+
+
+def _is_called(calls: Calls, *, within: float) -> bool:
+    try:
+        calls.get(timeout=within)
+    except Empty:
+        return False
+    return True
 
 
 def _post(stage: Stage, outbox: Outbox, letter: Letter) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,9 +15,9 @@ import pytest
 from outbox_admin.demo.cast import CAST
 from outbox_admin.demo.traffic import traffic
 from tests.cli.conftest import Shell
-from tests.contract.bench import until
 from tests.support.children import child
 from tests.support.ports import free_port
+from tests.support.waiting import until
 
 DEMO = [sys.executable, "-W", "error", "-c", "from outbox_admin.cli import main; main()", "demo"]
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -62,16 +63,40 @@ def test_the_printed_switch_repairs_the_relay_and_retry_delivers(bare_shell: She
 
 @pytest.mark.slow
 def test_term_ends_the_demo_and_its_folder_with_it(tmp_path: Path) -> None:
-    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
-    command = [*DEMO, "--port", str(free_port())]
-    with child(command, env=environ, **PIPES) as demo:
+    with child(traffic_without_end(), env=within(tmp_path), **PIPES) as demo:
         assert demo.stderr is not None
         assert any(line.startswith("End") for line in demo.stderr)
         demo.terminate()
-        told, _ = demo.communicate(timeout=60)
-    assert demo.returncode == 0
+        told, complained = demo.communicate(timeout=120)
+    assert (demo.returncode, complained) == (0, "")
     assert "The relay has" in told
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_may_come_at_any_moment_and_again_and_again(tmp_path: Path, number: signal.Signals) -> None:
+    """From the first moment at which there is something to take down, every few milliseconds until it is gone."""
+    with child(traffic_without_end(), env=within(tmp_path), **PIPES) as demo:
+        assert until(lambda: any(tmp_path.iterdir()), every=0.001)
+        assert until(lambda: has_ended_despite(demo, number) or not any(tmp_path.iterdir()), every=0.005)
+        told, complained = demo.communicate(timeout=120)
+    assert (demo.returncode, "Traceback" in complained) == (0, False), complained
+    assert "The relay has" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def traffic_without_end() -> list[str]:
+    return [*DEMO, "--port", str(free_port())]
+
+
+def within(folder: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "TMPDIR": str(folder)}
+
+
+def has_ended_despite(process: subprocess.Popen[str], number: signal.Signals) -> bool:
+    process.send_signal(number)
+    return process.poll() is not None
 
 
 def dead_letters(shell: Shell) -> list[dict[str, str]]:
