@@ -19,6 +19,7 @@ from outbox_admin.db.schema.delivery import (
     outbox_meta,
     outbox_minute,
     outbox_route,
+    outbox_route_worker,
     outbox_worker,
     suppression,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "outbox_meta",
     "outbox_minute",
     "outbox_route",
+    "outbox_route_worker",
     "outbox_worker",
     "retry_plan",
     "suppression",

@@ -33,6 +33,20 @@ outbox_route = sa.Table(
     sa.Column("last_accepted_at", UtcDateTime),
     sa.Column("next_slot_at", UtcDateTime),
     *cause()[:-1],
+    sa.Column("needs_trials", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("trials", sa.JSON(none_as_null=True)),  # permits while half-open: [{"by":, "until":}]
+    sa.Column("streak", sa.JSON(none_as_null=True)),  # deferrals alike: {"phase":, "code":, "enhanced":, "rows":}
+)
+
+#: What one worker last met on one route; each worker writes its own rows only.
+outbox_route_worker = sa.Table(
+    "outbox_route_worker",
+    metadata,
+    sa.Column("route", sa.Text, primary_key=True),
+    sa.Column("worker", sa.Text, primary_key=True),
+    sa.Column("good_at", UtcDateTime),  # the last acceptance or good probe
+    sa.Column("fault_at", UtcDateTime),
+    sa.Column("weather", sa.JSON(none_as_null=True)),  # judgements of the last minutes: [[second, judged, rejected]]
 )
 
 outbox_worker = sa.Table(
@@ -58,6 +72,7 @@ outbox_worker = sa.Table(
     sa.Column("errors", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("breakers", sa.JSON),  # {route: {"until": iso time, "phase":, "kind":, "code":}}
     sa.Column("simulating", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("routes", sa.JSON),  # list of the names of its routes
     sa.Column("seals_until", UtcDateTime),  # when its key ring stops sealing, or stopped; null: never told
 )
 

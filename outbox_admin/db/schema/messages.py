@@ -29,6 +29,7 @@ email_outbox = sa.Table(
     sa.Column("max_attempts", sa.Integer, nullable=False, server_default="8"),
     sa.Column("retries", sa.Integer, nullable=False, server_default="0"),
     sa.Column("channel_faults", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("channel_fault_at", UtcDateTime),  # the first of them from MAIL on
     sa.Column("not_before", UtcDateTime),
     sa.Column("due_at", UtcDateTime, nullable=False),
     sa.Column("first_due_at", UtcDateTime, nullable=False),
