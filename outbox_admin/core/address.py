@@ -100,6 +100,16 @@ def parse(text: str, *, field: str) -> Address:
     return _parse_slowly(text, field=field)
 
 
+def parse_domain(text: str, *, field: str) -> str:
+    """A bare domain as lower-case A-labels, the way it stands behind the at sign of every :attr:`Address.key`.
+
+    Raises :class:`MessageRefused`.
+    """
+    if "@" in text:
+        raise MessageRefused(field, "give the domain alone, without the part before the at sign")
+    return parse(f"x@{text.strip(' ')}", field=field).domain
+
+
 def parse_mailbox(text: str, *, field: str) -> Mailbox:
     """``jane@example.com``, ``Jane Doe <jane@example.com>`` or ``"Doe, Jane" <jane@example.com>``: exactly one.
 

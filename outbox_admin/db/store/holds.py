@@ -1,0 +1,123 @@
+"""Holds: what is kept back without costing an attempt, by a stamp that takes the row out of the index of due rows.
+
+A claim that meets a covered row stamps it. A stamp whose hold was lifted, or is over, is cleared in small statements
+by any worker; nobody has to remember which rows a hold had stamped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from outbox_admin.core.hold import STAMP, Hold, Scope
+from outbox_admin.core.lifecycle import State
+from outbox_admin.db.schema import email_outbox, outbox_hold
+from outbox_admin.db.store import audit
+from outbox_admin.db.store.rows import BOUND, DUE, Database, among, in_state, row, take_ids
+from outbox_admin.ids import new_id
+
+hold = outbox_hold.c
+_STAMPED = sa.and_(in_state(State.PENDING), row.held.is_not(None))
+
+
+def place(
+    db: Database, *, scope: Scope, value: str, reason: str, who: str, until: datetime | None, now: datetime
+) -> UUID:
+    """Keeps back what ``scope`` and ``value`` (see :func:`~outbox_admin.core.hold.value_of`) cover, from now on.
+
+    The same wish of the same person again gives the hold that is there: a button pressed twice places one.
+    """
+    wish = {"scope": scope.value, "value": value, "reason": reason, "who": who, "until": until}
+    for one in active(db, now=now):
+        if all(getattr(one, name) == wanted for name, wanted in wish.items()):
+            return one.id
+    made = new_id()
+    db.execute(sa.insert(outbox_hold).values(id=made, created_at=now, **wish))
+    return made
+
+
+def lift(db: Database, hold_id: UUID, *, now: datetime) -> bool:
+    """Ends a hold; :func:`free` gives its rows back to the queue. False where there is none, or it is over."""
+    gone = sa.delete(outbox_hold).where(hold.id == hold_id, _lasting(now))
+    return db.execute(gone.returning(hold.id)).first() is not None
+
+
+def active(db: Database, *, now: datetime) -> list[Hold]:
+    """The holds that are in force, the oldest first."""
+    lasting = sa.select(outbox_hold).where(_lasting(now)).order_by(hold.created_at, hold.id)
+    return [
+        Hold(one.id, Scope(one.scope), one.value, one.reason, one.who, one.created_at, one.until)
+        for one in db.execute(lasting)
+    ]
+
+
+def covering(now: datetime) -> sa.ScalarSelect[str]:
+    """In a statement on the outbox: the stamp of the oldest hold that covers its row, or NULL."""
+    stamp = sa.literal(STAMP, sa.Text) + sa.func.replace(sa.cast(hold.id, sa.Text), "-", "")
+    covers = sa.or_(
+        hold.scope == Scope.EVERYTHING.value,
+        sa.and_(hold.scope == Scope.TEMPLATE.value, hold.value == row.template_key),
+        sa.and_(hold.scope == Scope.DOMAIN.value, row.recipient_key.like(_DOMAIN)),
+    )
+    oldest = sa.select(stamp).where(_lasting(now), covers).order_by(hold.created_at, hold.id).limit(1)
+    return oldest.correlate(email_outbox).scalar_subquery()
+
+
+#: ``.example.com`` is the end of the address, ``example.com`` all of it from the at sign on. Neither holds a wildcard.
+_DOMAIN = sa.case((hold.value.like(".%"), sa.literal("%") + hold.value), else_=sa.literal("%@") + hold.value)
+
+
+def stamp(db: Database, ids: Collection[UUID], *, now: datetime) -> set[UUID]:
+    """Those of the due rows ``ids`` that a hold covers leave the queue, as they are; no attempt was counted."""
+    if not ids:
+        return set()
+    covered = sa.and_(among(row.id, ids), DUE, covering(now).is_not(None))
+    change = sa.update(email_outbox).where(covered).values(held=covering(now))
+    return set(db.execute(change.returning(row.id)).scalars())
+
+
+def free(db: Database, *, now: datetime, limit: int = BOUND) -> int:
+    """One statement: rows stamped by a hold that is no more go back to the queue, or to another hold; their number.
+
+    Call again while it gives ``limit``. The time of the hold does not count towards giving up: a row becomes due anew.
+    """
+    lasting = {one.stamp for one in active(db, now=now)}
+    for stamp in _stamps(db):
+        if not stamp.startswith(STAMP) or stamp in lasting:
+            continue
+        mine = sa.and_(_STAMPED, row.held == stamp)
+        if ids := take_ids(db, mine, order=(row.due_at,), limit=limit):
+            change = sa.update(email_outbox).where(among(row.id, ids), mine)
+            freed = change.values(held=covering(now), first_due_at=now).returning(row.id)
+            return len(db.execute(freed).all())
+    return 0
+
+
+def end_over(db: Database, *, now: datetime) -> list[Hold]:
+    """Removes holds whose time is over, each with an entry in the audit log."""
+    over = sa.delete(outbox_hold).where(sa.not_(_lasting(now))).returning(*outbox_hold.c)
+    gone = [
+        Hold(one.id, Scope(one.scope), one.value, one.reason, one.who, one.created_at, one.until)
+        for one in db.execute(over)
+    ]
+    for one in gone:
+        audit.add(db, at=now, actor="worker", action="hold_over", target=str(one.id))
+    return gone
+
+
+def _stamps(db: Database) -> list[str]:
+    """Every stamp in use. One look into the index for each: reading them all would walk all rows that are held."""
+    found: list[str] = []
+    following = sa.select(row.held).where(_STAMPED).order_by(row.held).limit(1)
+    stamp = db.execute(following).scalar()
+    while stamp is not None:
+        found.append(stamp)
+        stamp = db.execute(following.where(row.held > stamp)).scalar()
+    return found
+
+
+def _lasting(now: datetime) -> sa.ColumnElement[bool]:
+    return sa.or_(hold.until.is_(None), hold.until > now)
