@@ -35,7 +35,7 @@ outbox_route = sa.Table(
     *cause()[:-1],
     sa.Column("needs_trials", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("trials", sa.JSON(none_as_null=True)),  # permits while half-open: [{"by":, "until":}]
-    sa.Column("streak", sa.JSON(none_as_null=True)),  # deferrals alike: {"phase":, "code":, "enhanced":, "rows":}
+    sa.Column("streak", sa.JSON(none_as_null=True)),  # equal deferrals in a row
 )
 
 #: What one worker last met on one route; each worker writes its own rows only.
@@ -46,7 +46,7 @@ outbox_route_worker = sa.Table(
     sa.Column("worker", sa.Text, primary_key=True),
     sa.Column("good_at", UtcDateTime),  # the last acceptance or good probe
     sa.Column("fault_at", UtcDateTime),
-    sa.Column("weather", sa.JSON(none_as_null=True)),  # judgements of the last minutes: [[second, judged, rejected]]
+    sa.Column("weather", sa.JSON(none_as_null=True)),  # [[second, judged, rejected]]
 )
 
 outbox_worker = sa.Table(
