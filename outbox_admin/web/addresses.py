@@ -79,6 +79,7 @@ def message_filter(recipient_key: str) -> Filter:
         recipient_key=recipient_key,
         overdue=flag("overdue"),
         held=flag("held"),
+        doubles=flag("doubles"),
         key=text("key"),
     )
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from flask import url_for
 
-from outbox_admin.core.lifecycle import LIVE, State
+from outbox_admin.core.lifecycle import LIVE, OnUnknown, State
 from outbox_admin.core.words import span
 from outbox_admin.db.reads import message as reads
 from outbox_admin.db.reads.rows import MessageDetail
@@ -25,6 +25,7 @@ from outbox_admin.web.present import (
     no_retry,
     payload,
 )
+from outbox_admin.web.situation import Situation, situation
 from outbox_admin.web.timeline import Event, timeline
 from outbox_admin.web.visit import Role, Visit
 
@@ -37,27 +38,50 @@ class Sibling:
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """When what happened, or will. ``finished_word`` says what the end was."""
+
+    created: Moment
+    not_before: Moment | None
+    due: Moment | None
+    handover: Moment | None
+    finished: Moment | None
+    finished_word: str
+    expires: Moment | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What can be done. ``no_retry``: why there is no Retry. ``settles``: an operator says what became of it."""
+
+    no_retry: str
+    retry_plain: bool
+    settles: bool
+    cancellable: bool
+    newer_url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Detail:
     """What the page shows. ``provider_id`` is None for those who may not see it."""
 
     id: str
     badge: Badge
+    situation: Situation | None
+    choices: Choices
+    times: Times
     recipient: str
     revealed: bool
     template: str
     key: str
     attempts: str
     retries: int
-    created: Moment
-    due: Moment | None
-    finished: Moment | None
-    finished_word: str
-    expires: Moment | None
     lease: str
     route: str
     provider_id: str | None
     message_id: str
     priority: str
+    on_unknown: str
     key_id: str
     key_note: str
     payload: str
@@ -65,9 +89,6 @@ class Detail:
     held: str
     doubtful: bool
     cause: CauseView | None
-    no_retry: str
-    retry_plain: bool
-    cancellable: bool
     live: bool
     events: tuple[Event, ...]
     siblings: tuple[Sibling, ...]
@@ -77,26 +98,24 @@ class Detail:
 
 def detail(asking: Visit, message: MessageDetail, *, revealed: bool = False) -> Detail:
     now, privileged = asking.now, asking.may(Role.OPERATOR)
-    done_word, done = _finished(message)
     return Detail(
         id=str(message.id),
         badge=badge(message, now=now),
+        situation=situation(message, now=now),
+        choices=_choices(asking, message),
+        times=_times(message, now=now),
         recipient=message.recipient if revealed else mask(message.recipient),
         revealed=revealed,
         template=message.template_key,
         key=message.idempotency_key,
         attempts=attempts(message),
         retries=message.retries,
-        created=moment(message.created_at, now=now),
-        due=maybe(message.due_at if message.state is State.PENDING else None, now=now),
-        finished=maybe(done, now=now),
-        finished_word=done_word,
-        expires=maybe(message.expires_at, now=now),
         lease=_lease(message, now=now),
         route=message.route or "",
         provider_id=message.provider_id if privileged else None,
         message_id=message.message_id or "",
         priority={0: "urgent", 1: "normal", 2: "bulk"}.get(message.priority, str(message.priority)),
+        on_unknown=_ON_UNKNOWN.get(message.on_unknown, message.on_unknown),
         key_id=message.key_id or "",
         key_note=_key_note(asking, message),
         payload=payload(message, now=now, keep=asking.console.settings.keep_payload),
@@ -104,14 +123,33 @@ def detail(asking: Visit, message: MessageDetail, *, revealed: bool = False) -> 
         held=held_words(message.held),
         doubtful=message.doubtful,
         cause=cause_view(message.cause, privileged=privileged),
-        no_retry=no_retry(message),
-        retry_plain=message.retryable and not message.doubtful,
-        cancellable=message.state in (State.PENDING, State.FAILED),
         live=message.state in LIVE,
         events=timeline(asking, message, privileged=privileged),
         siblings=_siblings(asking, message),
         correlation_id=message.correlation_id or "",
         supersede_key=message.supersede_key or "",
+    )
+
+
+def _choices(asking: Visit, message: MessageDetail) -> Choices:
+    return Choices(
+        no_retry=no_retry(message),
+        retry_plain=message.retryable and not message.doubtful,
+        settles=message.state is State.UNCERTAIN,
+        cancellable=message.state in (State.PENDING, State.FAILED),
+        newer_url=_newer(asking, message),
+    )
+
+
+def _times(message: MessageDetail, *, now: datetime) -> Times:
+    return Times(
+        created=moment(message.created_at, now=now),
+        not_before=maybe(message.not_before, now=now),
+        due=maybe(message.due_at if message.state is State.PENDING else None, now=now),
+        handover=maybe(message.handover_at, now=now),
+        finished=maybe(message.sent_at or message.finished_at, now=now),
+        finished_word=_FINISHED_WORDS.get(message.state, ""),
+        expires=maybe(message.expires_at, now=now),
     )
 
 
@@ -124,10 +162,16 @@ _FINISHED_WORDS = {
     State.CANCELLED: "Cancelled",
     State.SUPERSEDED: "Superseded",
 }
+_ON_UNKNOWN = {
+    OnUnknown.RESEND.value: "sent again (a second copy is possible)",
+    OnUnknown.HOLD.value: "left to an operator (never a second copy)",
+}
 
 
-def _finished(message: MessageDetail) -> tuple[str, datetime | None]:
-    return _FINISHED_WORDS.get(message.state, ""), message.sent_at or message.finished_at
+def _newer(asking: Visit, message: MessageDetail) -> str:
+    """The page of what took its place; empty when nothing did, or that is purged."""
+    newer = reads.newer(asking.db, message) if message.state is State.SUPERSEDED else None
+    return url_for("outbox.message.show", row_id=newer) if newer is not None else ""
 
 
 def _lease(message: MessageDetail, *, now: datetime) -> str:

@@ -12,7 +12,19 @@ from jinja2 import FileSystemLoader, PrefixLoader
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from outbox_admin import assets
-from outbox_admin.web import account, dead, errors, frame, guard, message, messages, overview, probes, retry
+from outbox_admin.web import (
+    account,
+    dead,
+    errors,
+    frame,
+    guard,
+    message,
+    messages,
+    overview,
+    probes,
+    retry,
+    settle,
+)
 from outbox_admin.web.database import attach
 from outbox_admin.web.settings import WebSettings
 from outbox_admin.web.signing import Signer
@@ -21,7 +33,7 @@ from outbox_admin.web.visit import EXTENSION, Console
 
 Clock = Callable[[], datetime]
 
-TOPICS = (overview, messages, message, dead, retry, account, frame, probes)
+TOPICS = (overview, messages, message, settle, dead, retry, account, frame, probes)
 
 
 def create_app(settings: WebSettings, *, engine: sa.Engine, clock: Clock | None = None) -> Flask:

@@ -150,6 +150,7 @@ def chips(asked: Asked) -> tuple[Chip, ...]:
         ("template", f"template “{wanted.template}”", wanted.template),
         ("overdue", "overdue", wanted.overdue),
         ("held", "held", wanted.held),
+        ("doubles", "possible doubles", wanted.doubles),
         ("key", f"sealed with key {wanted.key}", wanted.key),
     )
     return tuple(Chip(label, _url(asked, **{name: None})) for name, label, is_set in set_filters if is_set)
@@ -166,6 +167,7 @@ def params(asked: Asked) -> dict[str, Any]:
         "template": wanted.template or None,
         "overdue": "1" if wanted.overdue else None,
         "held": "1" if wanted.held else None,
+        "doubles": "1" if wanted.doubles else None,
         "key": wanted.key or None,
         "size": size,
         "sort": ask.sort if ask.sort != "created" else None,

@@ -31,20 +31,20 @@ REVEALS = Limit(free=60, first=timedelta(minutes=15))
 @pages.get("/messages/<uuid:row_id>")
 @access(Role.VIEWER)
 def show(row_id: UUID) -> BaseResponse:
-    return _page(_found(row_id))
+    return page_of(found(row_id))
 
 
 @pages.get("/_f/messages/<uuid:row_id>")
 @access(Role.VIEWER)
 def fragment_show(row_id: UUID) -> Response:
-    return answer("message.html", view=detail(visit(), _found(row_id)))
+    return answer("message.html", view=detail(visit(), found(row_id)))
 
 
 @pages.post("/messages/<uuid:row_id>/reveal")
 @access(Role.OPERATOR)
 def reveal(row_id: UUID) -> BaseResponse:
     """Shows the recipient once, on this page only; noted in the audit log."""
-    asking, message = visit(), _found(row_id)
+    asking, message = visit(), found(row_id)
     subject = asking.console.signer.keyed_hash("reveal", asking.actor)
     if not throttle.charge(asking.db, subject=subject, limit=REVEALS, now=asking.now):
         audit.record(asking, "reveal", target=str(row_id), result="refused")
@@ -52,14 +52,14 @@ def reveal(row_id: UUID) -> BaseResponse:
         abort(429)
     audit.record(asking, "reveal", target=str(row_id))
     asking.db.commit()
-    return _page(message, revealed=True)
+    return page_of(message, revealed=True)
 
 
 @pages.post("/messages/<uuid:row_id>/retry")
 @access(Role.OPERATOR)
 def retry(row_id: UUID) -> BaseResponse:
     """One row that cannot become a double; a row in doubt goes through a plan."""
-    asking, message = visit(), _found(row_id)
+    asking, message = visit(), found(row_id)
     if message.doubtful and message.retryable:
         return propose_for(asking, Selection(ids=(row_id,)))
     result = operator.retry(asking.db, row_id, now=asking.now)
@@ -69,7 +69,7 @@ def retry(row_id: UUID) -> BaseResponse:
 @pages.get("/messages/<uuid:row_id>/cancel")
 @access(Role.OPERATOR)
 def ask_cancel(row_id: UUID) -> str:
-    message = _found(row_id)
+    message = found(row_id)
     return render_template("outbox/cancel.html", view=detail(visit(), message))
 
 
@@ -77,7 +77,7 @@ def ask_cancel(row_id: UUID) -> str:
 @access(Role.OPERATOR)
 def cancel(row_id: UUID) -> BaseResponse:
     asking = visit()
-    _found(row_id)
+    found(row_id)
     done = operator.cancel(asking.db, row_id, now=asking.now)
     audit.record(asking, "cancel", target=str(row_id), result="done" if done else "refused")
     asking.db.commit()
@@ -86,10 +86,10 @@ def cancel(row_id: UUID) -> BaseResponse:
             redirect(url_for("outbox.message.show", row_id=row_id), 303), "The message was withdrawn."
         )
     note = "Nothing was changed: only a message that waits or failed can be withdrawn."
-    return _page(_found(row_id), note=note, code=409)
+    return page_of(found(row_id), note=note, code=409)
 
 
-_SAID = {
+SAID = {
     RetryResult.MOVED: "The message is queued again, with all its attempts.",
     RetryResult.ALREADY_PENDING: "Nothing was changed: it is already queued.",
     RetryResult.SENDING: "Nothing was changed: a worker is sending it.",
@@ -107,18 +107,20 @@ def _done(asking: Visit, row_id: UUID, action: str, result: RetryResult) -> Base
     )
     asking.db.commit()
     if result is RetryResult.MOVED:
-        return leave_note(redirect(url_for("outbox.message.show", row_id=row_id), 303), _SAID[result])
-    return _page(_found(row_id), note=_SAID[result], code=409)
+        return leave_note(redirect(url_for("outbox.message.show", row_id=row_id), 303), SAID[result])
+    return page_of(found(row_id), note=SAID[result], code=409)
 
 
-def _found(row_id: UUID) -> MessageDetail:
+def found(row_id: UUID) -> MessageDetail:
     message = reads.find(visit().db, row_id)
     if message is None:
         abort(404, "There is no such message: purged, or it never existed.")
     return message
 
 
-def _page(message: MessageDetail, *, revealed: bool = False, note: str = "", code: int = 200) -> BaseResponse:
+def page_of(
+    message: MessageDetail, *, revealed: bool = False, note: str = "", code: int = 200
+) -> BaseResponse:
     view = detail(visit(), message, revealed=revealed)
     page = render_template(
         "outbox/message.html", live=region("message.html", view=view), view=view, said=note

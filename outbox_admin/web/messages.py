@@ -61,7 +61,7 @@ def search() -> BaseResponse:
     form = request.form
     kept: dict[str, Any] = {
         name: value
-        for name in ("template", "size", "overdue", "held", "key", "sort", "order")
+        for name in ("template", "size", "overdue", "held", "doubles", "key", "sort", "order")
         if (value := form.get(name, "").strip()[: addresses.LONGEST])
     }
     kept["state"] = form.getlist("state")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from outbox_admin.core import catalogue
-from outbox_admin.core.cause import Cause
+from outbox_admin.core.cause import Cause, Kind
 from outbox_admin.core.lifecycle import State
 from outbox_admin.core.words import plural, span
 from outbox_admin.db.reads.rows import MessageRow
@@ -101,8 +101,17 @@ def badge(row: MessageRow, *, now: datetime) -> Badge:
             return Badge("Failed", "triangle", "failed")
         case State.UNCERTAIN:
             return Badge("Uncertain", "question", "retry")
-        case State.EXPIRED | State.CANCELLED | State.SUPERSEDED:
-            return Badge(row.state.value.capitalize(), "dash", "pending")
+        case State.EXPIRED:
+            return Badge("Expired", "clock", "pending")
+        case State.SUPERSEDED:
+            return Badge("Superseded", "skip", "pending")
+        case State.CANCELLED:
+            suppressed = row.cause is not None and row.cause.kind is Kind.SUPPRESSED
+            return (
+                Badge("Suppressed", "stop", "pending")
+                if suppressed
+                else Badge("Cancelled", "dash", "pending")
+            )
     assert_never(row.state)
 
 

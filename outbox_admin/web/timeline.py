@@ -30,13 +30,14 @@ class Event:
 def timeline(asking: Visit, message: MessageDetail, *, privileged: bool) -> tuple[Event, ...]:
     now = asking.now
     events: list[tuple[datetime, Event]] = []
-    if message.sent_at is not None:
+    deeds = reads.deeds(asking.db, message.id)
+    if message.sent_at is not None and not any(map(_says_arrived, deeds)):
         events.append((message.sent_at, _sent(message, now=now)))
     events += [
         (one.ended_at, _tried(one, now=now, privileged=privileged))
         for one in reads.tries(asking.db, message.id)
     ]
-    events += [(deed.at, _deed(deed, now=now)) for deed in reads.deeds(asking.db, message.id)]
+    events += [(deed.at, _deed(deed, now=now)) for deed in deeds]
     events.sort(key=lambda pair: pair[0], reverse=True)
     created = Event("created", "Queued", "ring", "pending", moment(message.created_at, now=now))
     return (*(event for _, event in events), created)
@@ -73,8 +74,20 @@ def _tried(one: Try, *, now: datetime, privileged: bool) -> Event:
     )
 
 
+def _says_arrived(deed: Deed) -> bool:
+    """Then the relay's acceptance was never seen, and is not claimed."""
+    return (deed.action, deed.result) == ("settle", "arrived")
+
+
+_SETTLED = {
+    "arrived": "Settled as arrived",
+    "resend": "Settled: sent again",
+    "gave_up": "Settled: given up",
+}
+
 _DEEDS = {
     "retry": "Retried",
+    "settle": "Settling tried",
     "cancel": "Cancelled",
     "reveal": "Recipient revealed",
     "explained": "Detail opened",
@@ -82,6 +95,9 @@ _DEEDS = {
 
 
 def _deed(deed: Deed, *, now: datetime) -> Event:
-    title = _DEEDS.get(deed.action, deed.action)
-    refused = () if deed.result == "done" else (f"nothing changed: {deed.result.replace('_', ' ')}",)
+    settled = _SETTLED.get(deed.result) if deed.action == "settle" else None
+    title = settled or _DEEDS.get(deed.action, deed.action)
+    refused = (
+        () if settled or deed.result == "done" else (f"nothing changed: {deed.result.replace('_', ' ')}",)
+    )
     return Event("", f"{title} by {deed.actor}", "person", "pending", moment(deed.at, now=now), refused)

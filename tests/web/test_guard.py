@@ -25,6 +25,8 @@ MATRIX = {
     ("outbox.message.retry", "POST"): "operator",
     ("outbox.message.ask_cancel", "GET"): "operator",
     ("outbox.message.cancel", "POST"): "operator",
+    ("outbox.settle.ask", "GET"): "operator",
+    ("outbox.settle.apply", "POST"): "operator",
     ("outbox.dead.show", "GET"): "viewer",
     ("outbox.dead.fragment_show", "GET"): "viewer",
     ("outbox.dead.listed", "GET"): "viewer",
@@ -47,7 +49,13 @@ MATRIX = {
 def routes(app: Flask) -> list[tuple[str, str, str]]:
     """(endpoint, method, path) of every route, with a message's id where one is asked for."""
     adapter = app.url_map.bind("localhost")
-    fill = {"row_id": UUID(int=1), "plan_id": UUID(int=2), "digest": "0" * 12, "name": "app.css"}
+    fill = {
+        "row_id": UUID(int=1),
+        "plan_id": UUID(int=2),
+        "digest": "0" * 12,
+        "name": "app.css",
+        "answer": "arrived",
+    }
     return [
         (rule.endpoint, method, adapter.build(rule.endpoint, {name: fill[name] for name in rule.arguments}))
         for rule in app.url_map.iter_rules()

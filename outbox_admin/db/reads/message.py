@@ -9,6 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from outbox_admin.core.cause import Cause
+from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads.rows import Database, MessageDetail, cause_of, columns, is_readable, shaped
 from outbox_admin.db.schema import audit_entry, email_attempt, outbox_key
 from outbox_admin.db.schema import email_outbox as outbox
@@ -66,6 +67,25 @@ def siblings(db: Database, message: MessageDetail) -> list[tuple[int, UUID, str]
         .limit(50)
     )
     return [(row.part, row.id, row.state) for row in db.execute(query)]
+
+
+def newer(db: Database, message: MessageDetail) -> UUID | None:
+    """The newest message that can have taken this one's place."""
+    if message.supersede_key is None:
+        return None
+    query = (
+        sa.select(outbox.c.id)
+        .where(
+            outbox.c.supersede_key == message.supersede_key,
+            outbox.c.id != message.id,
+            outbox.c.created_at >= message.created_at,
+            outbox.c.state.not_in([State.CANCELLED, State.REJECTED, State.EXPIRED]),
+        )
+        .order_by(outbox.c.created_at.desc(), outbox.c.id.desc())
+        .limit(1)
+    )
+    found: UUID | None = db.execute(query).scalar()
+    return found
 
 
 def tries(db: Database, row_id: UUID) -> list[Try]:

@@ -26,7 +26,7 @@ SORTS = {"created": outbox.c.id, "due": outbox.c.due_at, "attempts": outbox.c.at
 class Filter:
     """``text`` is the beginning of an idempotency key or a template key, or a whole idempotency key (``exact``).
 
-    ``key`` is the id of a key that the rows are sealed with.
+    ``key`` is the id of a key that the rows are sealed with. ``doubles``: what may have been delivered before.
     """
 
     states: tuple[State, ...] = ()
@@ -35,13 +35,14 @@ class Filter:
     recipient_key: str = ""
     overdue: bool = False
     held: bool = False
+    doubles: bool = False
     key: str = ""
     exact: bool = False
 
     @property
     def searches(self) -> bool:
         """Whether no index narrows the search."""
-        return bool(self.template or (self.text and not self.exact))
+        return bool(self.template or self.doubles or (self.text and not self.exact))
 
     @property
     def sortable(self) -> bool:
@@ -129,6 +130,8 @@ def conditions(wanted: Filter, *, now: datetime) -> list[sa.ColumnElement[bool]]
         found += [state_in((State.PENDING,)), outbox.c.held.is_(None), outbox.c.due_at <= now]
     if wanted.held:
         found += [state_in((State.PENDING,)), outbox.c.held.is_not(None)]
+    if wanted.doubles:
+        found.append(outbox.c.maybe_delivered)
     if wanted.key:
         found += [state_in((State.PENDING,)), outbox.c.key_id == wanted.key]
     return found
