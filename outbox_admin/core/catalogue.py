@@ -47,6 +47,7 @@ KINDS = {
     Kind.SUPPRESSED: "Address is on the suppression list",
     Kind.EXPIRED: "Its time passed before it could be sent",
     Kind.GAVE_UP: "Given up after waiting too long",
+    Kind.COPIED: "Perhaps sent from the original of this database",
     Kind.UNKNOWN: "Unexpected error",
 }
 
@@ -74,6 +75,7 @@ _CURES = {
     Kind.SUPPRESSED: "Take the address off the list if mail to it is wanted again.",
     Kind.EXPIRED: "Send it anew from the application.",
     Kind.GAVE_UP: "Cure what kept it waiting, then retry.",
+    Kind.COPIED: "Look it up in the relay's log, then settle it: it arrived, send it again, or give it up.",
     Kind.UNKNOWN: "outbox-admin explain prints the details, where the key ring is.",
 }
 

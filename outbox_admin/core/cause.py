@@ -53,6 +53,7 @@ class Kind(StrEnum):
     SUPPRESSED = "suppressed"
     EXPIRED = "expired"
     GAVE_UP = "gave_up"
+    COPIED = "copied"  #: it waited when this database was copied: the original may have sent it
     UNKNOWN = "unknown"
 
 
