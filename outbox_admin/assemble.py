@@ -25,6 +25,7 @@ from outbox_admin.core.lifecycle import Policy
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.crypto.watched import WatchedRing, open_ring
 from outbox_admin.db.engine import create
+from outbox_admin.delivery.announcing import announce
 from outbox_admin.delivery.clock import Clock, Source, database_time
 from outbox_admin.delivery.forking import AfterFork
 from outbox_admin.delivery.host import Host, run_beside
@@ -98,6 +99,7 @@ def rules(settings: Settings) -> Rules:
         keeping=Keeping(settings.keep_payload, settings.keep_done, settings.keep_dead, settings.purge),
         error_detail=settings.error_detail,
         stop_grace=settings.stop_grace,
+        redirect_to=settings.redirect_to,
     )
 
 
@@ -128,7 +130,7 @@ def worker(
 ) -> Worker:
     """To be made in the process that runs it. ``kind``: worker, gunicorn or embedded."""
     made = Worker(parts(settings, over=over, chance=chance), lanes=lanes or settings.lanes, kind=kind)
-    _announce(made)
+    announce(made.parts, made.name)
     return made
 
 
@@ -179,15 +181,6 @@ def log_to_stderr() -> None:
     lines.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger.addHandler(lines)
     logger.setLevel(logging.INFO)
-
-
-def _announce(made: Worker) -> None:
-    """Where its mail goes: the first thing to look at when none arrives."""
-    log = logging.getLogger("outbox_admin.delivery")
-    if not made.parts.routes:
-        log.warning("no relay is set (OUTBOX_SMTP_URL): mail is marked as sent and reaches nobody")
-    for route in made.parts.routes:
-        log.info("worker %s sends to %s:%d (%s)", made.name, route.host, route.port, route.tls)
 
 
 def _embed(settings: Settings, database: sa.Engine) -> None:

@@ -301,6 +301,7 @@ def test_contradictions_are_refused_everywhere() -> None:
         ({"OUTBOX_SENDER": ""}, Role.PRODUCER, "OUTBOX_SENDER"),
         ({"OUTBOX_SMTP_URL": ""}, Role.WORKER, "OUTBOX_SIMULATE=1"),
         ({"OUTBOX_SMTP_TLS": "none"}, Role.WORKER, "none-i-understand"),
+        ({"OUTBOX_REDIRECT_TO": "test@dev.example"}, Role.WORKER, "OUTBOX_REDIRECT_TO"),
         (
             {"OUTBOX_SMTP_TLS": "opportunistic", "OUTBOX_SMTP_USER": "shop"},
             Role.WORKER,
@@ -368,3 +369,18 @@ def test_a_sender_that_is_no_address_stops_the_start(sender: str) -> None:
     found = complaint({**WORKING, "OUTBOX_SENDER": sender})
     assert "OUTBOX_SENDER" in found
     assert sender not in found
+
+
+def test_e28_mail_is_redirected_outside_production_alone() -> None:
+    environ = {**WORKING, "OUTBOX_REDIRECT_TO": "Test@Dev.Example", "OUTBOX_ENV": "test"}
+    settings = Settings.from_env(environ)
+    settings.require(*Role)
+    assert settings.redirect_to == "Test@dev.example"
+    assert "OUTBOX_ENV=test" in complaint({**environ, "OUTBOX_ENV": "production"}, Role.WORKER)
+
+
+@pytest.mark.parametrize("address", ["nobody", "a@dev.example, b@dev.example", "Box <a@dev.example>"])
+def test_a_redirect_to_what_is_no_address_stops_the_start(address: str) -> None:
+    found = complaint({**WORKING, "OUTBOX_ENV": "test", "OUTBOX_REDIRECT_TO": address})
+    assert "OUTBOX_REDIRECT_TO" in found
+    assert address not in found

@@ -144,6 +144,13 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "Without a relay mark mail as sent, delivering nothing, in production too; development always does.",
     ),
     Setting(
+        _RELAY,
+        "OUTBOX_REDIRECT_TO",
+        values.ADDRESS,
+        None,
+        "Outside production: every mail goes to this address instead of its recipient; its header stays as it is.",
+    ),
+    Setting(
         _RULES,
         "OUTBOX_RULES",
         values.choice("careful", "plain"),

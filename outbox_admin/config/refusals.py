@@ -113,6 +113,11 @@ def _relay(settings: Settings) -> Iterator[str]:
             "OUTBOX_SMTP_URL is not set, so mail would be marked as sent and reach nobody; set the relay, "
             "or OUTBOX_SIMULATE=1 if that is what you want."
         )
+    if settings.redirect_to is not None:
+        yield (
+            "OUTBOX_REDIRECT_TO would send every mail of production to one address and count it as sent; "
+            "remove it, or set OUTBOX_ENV=test where real recipients must not be reached."
+        )
     for name, url in (
         ("OUTBOX_SMTP_URL", settings.smtp_url),
         ("OUTBOX_SMTP_URL_2", settings.smtp_url_2),

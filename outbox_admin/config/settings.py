@@ -45,6 +45,7 @@ class Settings:
     handover_limit: float
     helo: str | None
     simulate: bool
+    redirect_to: str | None
     rules: str
     breaker: str
     five_xx: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from outbox_admin.core.address import parse_mailbox
+from outbox_admin.core.address import parse, parse_mailbox
 from outbox_admin.errors import MessageRefused
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)?", re.ASCII)
@@ -113,8 +113,16 @@ def _mailbox(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    try:
+        return parse(text, field="address").envelope
+    except MessageRefused as refusal:
+        raise ValueError(f"is no address such as test@dev.example: {refusal.reason}") from None
+
+
 TEXT = Kind("text", _text)
 MAILBOX = Kind("text", _mailbox)
+ADDRESS = Kind("address", _address)
 PATH = Kind("path", _text)
 FLAG = Kind("0 or 1", _flag)
 SPAN = Kind("duration", _span)  #: added to stored times: timedelta

@@ -79,7 +79,8 @@ class Ledger:
             self._since = self._parts.clock.monotonic()
         change, detail = self._sealed(claim, change)
         ended_at = self._parts.clock.now()
-        self._open.append(Result(claim, change, detail, route, started_at, ended_at))
+        redirected_to = self._parts.redirect_to if route else None
+        self._open.append(Result(claim, change, detail, route, started_at, ended_at, redirected_to))
 
     @property
     def waiting(self) -> int:

@@ -41,7 +41,8 @@ class Rules:
     """The figures of one deployment; the defaults are those of the rules called ``careful``.
 
     ``window`` None means: as the load says, at most the batch. ``unknown_key_grace`` zero claims and rejects what no
-    key opens. ``sender`` is the default From of messages that were put in by hand.
+    key opens. ``sender`` is the default From of messages that were put in by hand. ``redirect_to`` gets every mail in
+    place of its recipient.
     """
 
     sender: str | None = None
@@ -58,6 +59,7 @@ class Rules:
     keeping: Keeping = field(default_factory=Keeping)
     error_detail: bool = True
     stop_grace: float = 25.0
+    redirect_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +77,8 @@ class Parts:
     roll: Callable[[], float]
     token: Callable[[], UUID]
     templates: Templates | None = None
+
+    @property
+    def redirect_to(self) -> str | None:
+        """Whom RCPT names in place of the recipient; nobody where no relay is asked."""
+        return self.rules.redirect_to if self.routes else None

@@ -65,8 +65,12 @@ class Ways:
 
     def deliver(self, way: Way, composed: Composed) -> Outcome:
         """Hands one message over and says what the relay made of it."""
+        recipient = self._parts.redirect_to or composed.recipient
         event = way.session.deliver(
-            composed.sender, composed.recipient, composed.content, smtputf8=composed.smtputf8
+            composed.sender,
+            recipient,
+            composed.content,
+            smtputf8=composed.smtputf8 or not recipient.isascii(),
         )
         return self._judge(way, event)
 

@@ -73,6 +73,7 @@ outbox_worker = sa.Table(
     sa.Column("breakers", sa.JSON),  # {route: {"until": iso time, "phase":, "kind":, "code":}}
     sa.Column("simulating", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("routes", sa.JSON),  # list of the names of its routes
+    sa.Column("redirect_to", sa.Text),  # whom every mail of this worker goes to instead of its recipient
     sa.Column("seals_until", UtcDateTime),  # when its key ring stops sealing, or stopped; null: never told
 )
 

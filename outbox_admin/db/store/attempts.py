@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
@@ -30,6 +30,7 @@ class Attempt:
     cause: Cause | None = None
     detail: bytes | None = None
     next_due_at: datetime | None = None
+    redirected_to: str | None = field(default=None, repr=False)
 
 
 def add(db: Database, attempts: Sequence[Attempt]) -> None:
@@ -47,6 +48,7 @@ def add(db: Database, attempts: Sequence[Attempt]) -> None:
             "started_at": one.started_at,
             "worker": one.worker,
             "route": one.route,
+            "redirected_to": one.redirected_to,
             "detail": one.detail,
             "next_due_at": one.next_due_at,
             **of_cause(one.cause),

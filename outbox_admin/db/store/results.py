@@ -40,6 +40,7 @@ class Result:
     route: str
     started_at: datetime
     ended_at: datetime
+    redirected_to: str | None = field(default=None, repr=False)
 
 
 def record(
@@ -180,8 +181,9 @@ def _assigned(new: Any) -> dict[str, Any]:
 
 
 def _has_history(result: Result) -> bool:
-    """A success is told by the outbox row itself; what expired before a try was no try."""
-    return result.change.state is not State.SENT and result.change.outcome != "expired"
+    """A success is told by the outbox row itself, but for whom it was redirected to; what expired before was no try."""
+    told = result.change.state is State.SENT and result.redirected_to is None
+    return not told and result.change.outcome != "expired"
 
 
 def _attempt(result: Result, worker: str) -> Attempt:
@@ -195,6 +197,7 @@ def _attempt(result: Result, worker: str) -> Attempt:
         ended_at=result.ended_at,
         worker=worker,
         route=result.route or None,
+        redirected_to=result.redirected_to,
         cause=change.cause,
         detail=result.detail,
         next_due_at=change.due_at,

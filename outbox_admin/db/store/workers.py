@@ -43,6 +43,7 @@ class Heartbeat:
     breakers: Mapping[str, Any] | None = None
     simulating: bool = False
     seals_until: datetime | None = None
+    redirect_to: str | None = None
 
 
 def beat(db: Database, heartbeat: Heartbeat, *, now: datetime) -> None:

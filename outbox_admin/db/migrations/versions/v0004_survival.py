@@ -5,21 +5,26 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from outbox_admin.db.migrations.columns import TIME
+from outbox_admin.db.migrations.columns import TIME, index
 
 revision = "0004"
 down_revision = "0003"
 branch_labels = None
 depends_on = None
 
+#: Waiting rows that a newer message may replace.
+KEYED = "ix_email_outbox_keyed"
+
 
 def upgrade() -> None:
     for table, column in _columns():
         op.add_column(table, column)
     _outbox_route_worker()
+    index(KEYED, "email_outbox", ["id"], where="state = 'pending' AND supersede_key IS NOT NULL")
 
 
 def downgrade() -> None:
+    op.drop_index(KEYED, "email_outbox")
     op.drop_table("outbox_route_worker")
     for table, column in reversed(_columns()):
         op.drop_column(table, column.name)
@@ -32,6 +37,7 @@ def _columns() -> list[tuple[str, sa.Column[object]]]:
         ("outbox_route", sa.Column("trials", sa.JSON)),
         ("outbox_route", sa.Column("streak", sa.JSON)),
         ("outbox_worker", sa.Column("routes", sa.JSON)),
+        ("outbox_worker", sa.Column("redirect_to", sa.Text)),
     ]
 
 
