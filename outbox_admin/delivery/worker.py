@@ -203,6 +203,7 @@ class Worker:
             simulating=not self.parts.routes,
             seals_until=ring.sealing_until or now,
             redirect_to=self.parts.redirect_to,
+            revoked_ids=ring.revoked_ids,
         )
 
     def _state(self) -> str:

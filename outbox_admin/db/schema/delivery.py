@@ -65,6 +65,7 @@ outbox_worker = sa.Table(
     sa.Column("last_progress_at", UtcDateTime),
     sa.Column("holding", sa.Integer, nullable=False, server_default="0"),
     sa.Column("key_ids", sa.JSON, nullable=False),  # list of the ids it can open
+    sa.Column("revoked_ids", sa.JSON),  # list of the ids that its key ring has and calls revoked
     sa.Column("accepted", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("rejected", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("deferred", sa.BigInteger, nullable=False, server_default="0"),

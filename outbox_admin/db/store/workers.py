@@ -44,11 +44,13 @@ class Heartbeat:
     simulating: bool = False
     seals_until: datetime | None = None
     redirect_to: str | None = None
+    revoked_ids: Collection[str] = ()
 
 
 def beat(db: Database, heartbeat: Heartbeat, *, now: datetime) -> None:
     """Writes the worker's row, the first time and every time."""
-    values = asdict(heartbeat) | {"key_ids": sorted(heartbeat.key_ids), "beat_at": now}
+    rings = {"key_ids": sorted(heartbeat.key_ids), "revoked_ids": sorted(heartbeat.revoked_ids)}
+    values = asdict(heartbeat) | rings | {"beat_at": now}
     insert = upsert(db, outbox_worker).values(values)
     renewed = {name: insert.excluded[name] for name in values if name != "id"}
     db.execute(insert.on_conflict_do_update(index_elements=[outbox_worker.c.id], set_=renewed))

@@ -38,6 +38,7 @@ def _columns() -> list[tuple[str, sa.Column[object]]]:
         ("outbox_route", sa.Column("streak", sa.JSON)),
         ("outbox_worker", sa.Column("routes", sa.JSON)),
         ("outbox_worker", sa.Column("redirect_to", sa.Text)),
+        ("outbox_worker", sa.Column("revoked_ids", sa.JSON)),
     ]
 
 
