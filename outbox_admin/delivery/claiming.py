@@ -17,10 +17,13 @@ import sqlalchemy as sa
 
 from outbox_admin.crypto.envelope import key_id_of
 from outbox_admin.db.store import claims, marks, release
-from outbox_admin.db.store.claims import Claim
+from outbox_admin.db.store.claims import Claim, TurnedAway
 from outbox_admin.delivery.hand import Hand
 from outbox_admin.delivery.opening import Ready
 from outbox_admin.delivery.parts import Parts
+
+#: How often one claim begins anew for rows that must not be sent now, which it turns away by the hundreds.
+TURNS = 100
 
 log = logging.getLogger("outbox_admin.delivery")
 
@@ -100,20 +103,26 @@ class Claiming:
             number = release.release(db, token=token, ids=ids)
         log.info("%d messages released", number)
 
-    def _claim(self, ask: Callable[..., list[Claim]]) -> list[Claim]:
+    def _claim(self, ask: Callable[..., list[Claim] | TurnedAway]) -> list[Claim]:
         self.settle()
-        token = self._parts.token()
-        self._doubtful.add(token)
-        asked, rules = self._parts.clock.monotonic(), self._parts.rules
+        for _ in range(TURNS):
+            token = self._parts.token()
+            self._doubtful.add(token)
+            asked = self._parts.clock.monotonic()
+            claimed = self._ask(ask, token)
+            self._doubtful.remove(token)
+            if not isinstance(claimed, TurnedAway):
+                self._hand.take(token, claimed, leased_from=asked)
+                return claimed
+            log.info("%d messages turned away: held, suppressed or superseded", claimed.number)
+        return []
+
+    def _ask(self, ask: Callable[..., list[Claim] | TurnedAway], token: UUID) -> list[Claim] | TurnedAway:
+        rules, worker = self._parts.rules, self._place.worker
         usable = self._parts.ring.usable_ids if rules.unknown_key_grace else None
         with self._parts.engine.begin() as db:
             now = self._parts.clock.read(db)
-            claimed = ask(
-                db, now=now, token=token, worker=self._place.worker, lease=rules.lease, usable=usable
-            )
-        self._doubtful.remove(token)
-        self._hand.take(token, claimed, leased_from=asked)
-        return claimed
+            return ask(db, now=now, token=token, worker=worker, lease=rules.lease, usable=usable)
 
     def _keep_rendering(self, db: sa.Connection, ready: Ready, now: datetime) -> None:
         if ready.rendering is not None:

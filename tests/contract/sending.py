@@ -15,7 +15,7 @@ from outbox_admin.config import Role
 from outbox_admin.core.backoff import Backoff
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Change, State
-from outbox_admin.db.store import claims, results
+from outbox_admin.db.store import candidates, claims, results
 from outbox_admin.demo.relay import Catcher, Verdict
 from tests.contract.bench import JANE, Bench, outbox_admin, until
 from tests.contract.promises import proves
@@ -48,7 +48,7 @@ def test_of_two_dispatchers_that_read_the_same_candidate_one_goes_on(bench: Benc
     row_id, now = bench.add(), bench.clock.now()
     tokens = (uuid4(), uuid4())
     with bench.engine.connect() as db:
-        read = [claims.candidates(db, now=now, limit=20, usable=bench.ring.usable_ids) for _ in tokens]
+        read = [candidates.due(db, now=now, limit=20, usable=bench.ring.usable_ids).clear for _ in tokens]
     assert read == [[row_id], [row_id]]
     taken = []
     for token, ids in zip(tokens, read, strict=True):

@@ -12,7 +12,7 @@ from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Change, State
 from outbox_admin.db.schema import email_attempt, email_outbox, outbox_minute
 from outbox_admin.db.store import claims
-from outbox_admin.db.store.claims import Claim
+from outbox_admin.db.store.claims import Claim, TurnedAway
 from outbox_admin.db.store.results import Result
 from outbox_admin.ids import new_id
 
@@ -54,9 +54,21 @@ def claim(
     usable: set[str] | None = None,
     worker: str = "here:1:a",
 ) -> list[Claim]:
-    return claims.claim_batch(
-        db, now=now, limit=limit, token=token or uuid4(), worker=worker, lease=LEASE, usable=usable
-    )
+    """As a lane does: again after rows were turned away."""
+    values: dict[str, Any] = {"now": now, "limit": limit, "worker": worker, "lease": LEASE, "usable": usable}
+    while True:
+        claimed = claims.claim_batch(db, token=token or uuid4(), **values)
+        if not isinstance(claimed, TurnedAway):
+            return claimed
+
+
+def alone(db: sa.Connection, *, now: datetime = NOW) -> list[Claim]:
+    """At most one row that came back from a lost worker."""
+    values: dict[str, Any] = {"now": now, "worker": "here:1:a", "lease": LEASE, "usable": None}
+    while True:
+        claimed = claims.claim_alone(db, token=uuid4(), **values)
+        if not isinstance(claimed, TurnedAway):
+            return claimed
 
 
 def read(db: sa.Connection, row_id: UUID) -> Any:

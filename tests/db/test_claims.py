@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import OnUnknown
 from outbox_admin.db.engine import create
-from outbox_admin.db.store import claims
+from outbox_admin.db.store import candidates, claims
 from outbox_admin.db.store.results import record
-from tests.db.rows import KID, LEASE, NOW, add, claim, deferred, later, read, result
+from tests.db.rows import KID, LEASE, NOW, add, alone, claim, deferred, later, read, result
 
 
 def test_a_claim_counts_the_attempt_and_names_its_owner(engine: sa.Engine) -> None:
@@ -32,9 +32,9 @@ def test_two_dispatchers_that_read_the_same_candidate_before_either_updates_it(e
         row_id = add(db)
     mine = {"now": NOW, "worker": "w", "lease": LEASE}
     with engine.begin() as db:
-        first = claims.candidates(db, now=NOW, limit=20, usable=None)
+        first = candidates.due(db, now=NOW, limit=20, usable=None).clear
     with engine.begin() as db:
-        second = claims.candidates(db, now=NOW, limit=20, usable=None)
+        second = candidates.due(db, now=NOW, limit=20, usable=None).clear
     assert first == second == [row_id]
     with engine.begin() as db:
         won = claims.take(db, first, token=uuid4(), **mine)
@@ -159,11 +159,8 @@ def test_a_row_that_came_back_from_a_lost_worker_is_claimed_alone(engine: sa.Eng
     with engine.begin() as db:
         rows = [add(db, held="alone", due_at=later(minutes=-minute)) for minute in (3, 2)]
         ordinary = add(db)
-        values = {"now": NOW, "worker": "w", "lease": LEASE, "usable": None}
         assert [one.id for one in claim(db)] == [ordinary]
-        assert [one.id for one in claims.claim_alone(db, token=uuid4(), **values)] == [rows[0]]
-        assert [one.id for one in claims.claim_alone(db, token=uuid4(), **values)] == [rows[1]]
-        assert claims.claim_alone(db, token=uuid4(), **values) == []
+        assert [[one.id for one in alone(db)] for _ in range(3)] == [[rows[0]], [rows[1]], []]
 
 
 def test_oc_47_rows_that_become_visible_out_of_order(engine: sa.Engine) -> None:
@@ -199,7 +196,7 @@ def test_a_candidate_that_another_put_off_meanwhile_is_not_sent_before_its_time(
     mine = {"worker": "w", "lease": LEASE}
     with engine.begin() as db:
         row_id = add(db)
-        read_before = claims.candidates(db, now=NOW, limit=20, usable=None)
+        read_before = candidates.due(db, now=NOW, limit=20, usable=None).clear
     with engine.begin() as db:
         [owned] = claim(db)
         record(db, [result(owned, deferred(later(seconds=10)))], now=NOW, worker="other")

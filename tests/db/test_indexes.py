@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from outbox_admin.db.store import claims, marks, reclaim, sweeps
+from outbox_admin.db.store import candidates, claims, marks, reclaim, sweeps
 from outbox_admin.db.store.rows import take_ids
 from tests.db.rows import KID, LEASE, NOW, add, claim
 
@@ -37,7 +37,7 @@ def plans(db: sa.Connection, work: Work) -> str:
 @pytest.mark.parametrize(
     ("index", "work"),
     [
-        ("due", lambda db: claims.candidates(db, now=NOW, limit=20, usable=[KID])),
+        ("due", lambda db: candidates.due(db, now=NOW, limit=20, usable=[KID])),
         (
             "held",
             lambda db: claims.claim_alone(
@@ -58,7 +58,7 @@ def test_each_statement_finds_its_rows_by_its_own_index(engine: sa.Engine, index
 
 def test_the_claim_needs_no_sorting(engine: sa.Engine) -> None:
     with engine.begin() as db:
-        found = plans(db, lambda db: claims.candidates(db, now=NOW, limit=20, usable=[KID]))
+        found = plans(db, lambda db: candidates.due(db, now=NOW, limit=20, usable=[KID]))
     assert "TEMP B-TREE" not in found
     assert "Sort" not in found
 
@@ -67,7 +67,7 @@ def test_each_priority_is_a_range_of_its_own_read_only_while_rows_are_wanted(eng
     reads: list[str] = []
     sa.event.listen(engine, "before_cursor_execute", lambda c, cursor, text, *rest: reads.append(text[:6]))
     with engine.begin() as db:
-        claims.candidates(db, now=NOW, limit=20, usable=None)
+        candidates.due(db, now=NOW, limit=20, usable=None)
         assert reads.count("SELECT") == 3
         add(db, priority=0)
         reads.clear()

@@ -1,7 +1,6 @@
 """Results: each is written once, by its owner, and success is never lost."""
 
 from datetime import timedelta
-from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -9,7 +8,7 @@ import sqlalchemy as sa
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Change, State
 from outbox_admin.db.schema import outbox_minute
-from outbox_admin.db.store import claims, marks, operator, reclaim, release, results
+from outbox_admin.db.store import marks, operator, reclaim, release, results
 from outbox_admin.db.store.results import Result
 from tests.db.rows import (
     LEASE,
@@ -18,6 +17,7 @@ from tests.db.rows import (
     THROTTLED,
     accepted,
     add,
+    alone,
     attempts,
     claim,
     counted,
@@ -190,8 +190,7 @@ def test_a_late_success_never_overwrites_a_newer_owner(engine: sa.Engine) -> Non
         row_id = add(db)
         [late] = claim(db)
         reclaim.reclaim(db, now=later(minutes=6))
-        values = {"now": later(minutes=6), "worker": "b", "lease": LEASE, "usable": None}
-        [owner] = claims.claim_alone(db, token=uuid4(), **values)
+        [owner] = alone(db, now=later(minutes=6))
         assert record(db, result(late, accepted())) == set()
         assert read(db, row_id).claim_token == owner.token
         assert record(db, result(owner, rejected())) == {row_id}
@@ -207,8 +206,7 @@ def test_oc_46_a_result_that_comes_too_late_leaves_a_sent_row_as_it_is(
         [late] = claim(db)
         marks.mark_handover(db, [late], now=NOW, lease=LEASE)
         reclaim.reclaim(db, now=later(minutes=6))
-        values = {"now": later(minutes=6), "worker": "b", "lease": LEASE, "usable": None}
-        [owner] = claims.claim_alone(db, token=uuid4(), **values)
+        [owner] = alone(db, now=later(minutes=6))
         record(db, Result(owner, Change(State.SENT, "accepted", provider_id="B"), None, "b", NOW, NOW))
         before = read(db, row_id)
         record(db, result(late, change))
@@ -247,8 +245,7 @@ def test_a_cancelled_row_stays_cancelled(engine: sa.Engine) -> None:
 def test_a_row_that_survived_being_sent_alone_is_claimed_with_the_others_again(engine: sa.Engine) -> None:
     with engine.begin() as db:
         row_id = add(db, held="alone")
-        values = {"now": NOW, "worker": "b", "lease": LEASE, "usable": None}
-        [owner] = claims.claim_alone(db, token=uuid4(), **values)
+        [owner] = alone(db)
         record(db, result(owner, deferred(NOW)))
         assert [one.id for one in claim(db)] == [row_id]
 
@@ -256,8 +253,7 @@ def test_a_row_that_survived_being_sent_alone_is_claimed_with_the_others_again(e
 def test_a_released_row_alone_stays_alone(engine: sa.Engine) -> None:
     with engine.begin() as db:
         add(db, held="alone")
-        values = {"now": NOW, "worker": "b", "lease": LEASE, "usable": None}
-        [owner] = claims.claim_alone(db, token=uuid4(), **values)
+        [owner] = alone(db)
         release.release(db, token=owner.token)
         assert claim(db) == []
 

@@ -103,6 +103,7 @@ _partial(
     "created_at",
     "id",
 )
+_partial("ix_email_outbox_keyed", "state = 'pending' AND supersede_key IS NOT NULL", "id")
 
 email_attempt = sa.Table(
     "email_attempt",

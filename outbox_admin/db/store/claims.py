@@ -1,7 +1,9 @@
 """The claim: how a due row becomes one worker's own.
 
 Two steps on both databases: read candidates, then one conditional UPDATE. Only what that returns is ours; the earlier
-read proves nothing. Results and releases are other modules.
+read proves nothing. Where it met rows that must not be sent, a claim turns those away instead and claims nothing: the
+two never stand in one transaction, so that nobody who holds the one waits for the other. Results and releases are
+other modules.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from outbox_admin.core.lifecycle import PRIORITIES, OnUnknown, Standing, State
+from outbox_admin.core.lifecycle import OnUnknown, Standing, State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store.rows import ALONE, DUE, Database, among, in_state, row, unexpired
+from outbox_admin.db.store import candidates
+from outbox_admin.db.store.rows import BOUND, Database, among, in_state, row
 from outbox_admin.db.store.spelling import respell_ids
 
 #: Octets of a sealed payload that a claim returns; a larger one is read just before it is sent.
@@ -64,6 +68,13 @@ class Claim:
         return Standing(self.attempt, self.max_attempts, self.on_unknown, self.expires_at)
 
 
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """Instead of a claim: so many rows stood before the others that must not be sent now. Commit, and claim again."""
+
+    number: int
+
+
 def claim_batch(
     db: Database,
     *,
@@ -73,16 +84,19 @@ def claim_batch(
     worker: str,
     lease: timedelta,
     usable: Collection[str] | None,
-) -> list[Claim]:
+) -> list[Claim] | TurnedAway:
     """Claims up to ``limit`` due rows, urgent first, then by due time.
 
     ``usable`` are the ids of the keys that this worker opens; None claims rows of any key. Fewer than ``limit`` may
     come back while others claim too.
     """
+    look = partial(candidates.due, db, now=now, usable=usable)
     for _ in range(LOOKS):
-        ids = candidates(db, now=now, limit=limit, usable=usable)
-        claims = take(db, ids, now=now, token=token, worker=worker, lease=lease)
-        if claims or not ids:
+        found = look(limit=limit)
+        if found.barred and (number := candidates.turn_away(db, look(limit=BOUND), now=now)):
+            return TurnedAway(number)
+        claims = take(db, found.clear, now=now, token=token, worker=worker, lease=lease)
+        if claims or not (found.clear or found.barred):
             return claims  # having locked rows, a further look could wait for somebody who waits for us
         respell_ids(db)
     return []
@@ -96,21 +110,13 @@ def claim_alone(
     worker: str,
     lease: timedelta,
     usable: Collection[str] | None,
-) -> list[Claim]:
+) -> list[Claim] | TurnedAway:
     """Claims at most one of the rows that came back from a lost worker: should it kill again, it kills alone."""
-    stamped = sa.and_(in_state(State.PENDING), row.held == ALONE, row.due_at <= now, unexpired(now))
-    ids = _read_ids(db, stamped, _openable(usable), order=(row.due_at,), limit=1)
-    return _take(db, ids, stamped, now=now, token=token, worker=worker, lease=lease)
-
-
-def candidates(db: Database, *, now: datetime, limit: int, usable: Collection[str] | None) -> list[UUID]:
-    """Ids that look due. Each priority's range is read in turn: one range over all would walk scheduled rows."""
-    ids: list[UUID] = []
-    for priority in PRIORITIES:
-        if len(ids) < limit:
-            due = (_is_due(now), row.priority == priority, _openable(usable))
-            ids += _read_ids(db, *due, order=(row.due_at, row.id), limit=limit - len(ids))
-    return ids
+    found = candidates.alone(db, now=now, limit=1, usable=usable)
+    if found.barred and (number := candidates.turn_away(db, found, now=now)):
+        return TurnedAway(number)
+    claimable = candidates.is_due_alone(now)
+    return _take(db, found.clear, claimable, now=now, token=token, worker=worker, lease=lease)
 
 
 def take(
@@ -120,29 +126,13 @@ def take(
 
     Due, not only pending: who sent one meanwhile and was put off must not be overtaken before the backoff is over.
     """
-    return _take(db, ids, _is_due(now), now=now, token=token, worker=worker, lease=lease)
+    return _take(db, ids, candidates.is_due(now), now=now, token=token, worker=worker, lease=lease)
 
 
 def load_payload(db: Database, *, row_id: UUID, token: UUID) -> bytes | None:
     """The sealed payload of a row that ``token`` still owns; None if it does not."""
     owned = sa.select(row.payload).where(row.id == row_id, row.claim_token == token, in_state(State.SENDING))
     return db.execute(owned).scalar_one_or_none()
-
-
-def _read_ids(
-    db: Database, *where: sa.ColumnElement[bool], order: tuple[sa.Column[Any], ...], limit: int
-) -> list[UUID]:
-    """A plain read without locks: it runs on every engine, and the UPDATE decides."""
-    return list(db.execute(sa.select(row.id).where(*where).order_by(*order).limit(limit)).scalars())
-
-
-def _is_due(now: datetime) -> sa.ColumnElement[bool]:
-    return sa.and_(DUE, row.due_at <= now, unexpired(now))
-
-
-def _openable(usable: Collection[str] | None) -> sa.ColumnElement[bool]:
-    """A row without a key id can be opened by nobody: it is claimed, so that it is rejected."""
-    return sa.true() if usable is None else sa.or_(row.key_id.is_(None), among(row.key_id, usable))
 
 
 def _take(

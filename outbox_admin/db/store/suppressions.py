@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import State
-from outbox_admin.db.schema import suppression
+from outbox_admin.db.schema import email_outbox, suppression
 from outbox_admin.db.store.rows import Database, among, row, upsert
 from outbox_admin.db.store.sweeps import PENDING, finish_pending
 
@@ -22,8 +22,12 @@ OUTCOME = "suppressed"  #: as the minutes count it
 
 
 def listed() -> sa.ColumnElement[bool]:
-    """In a statement on the outbox: whether its row's recipient is on the list."""
-    return sa.exists().where(suppression.c.recipient_key == row.recipient_key)
+    """In a statement on the outbox: whether its row's recipient is on the list.
+
+    Not EXISTS: for a long queue PostgreSQL would read the whole list into memory at every claim.
+    """
+    entry = sa.select(suppression.c.recipient_key).where(suppression.c.recipient_key == row.recipient_key)
+    return entry.correlate(email_outbox).scalar_subquery().is_not(None)
 
 
 def cancel(db: Database, ids: Collection[UUID], *, now: datetime) -> list[UUID]:

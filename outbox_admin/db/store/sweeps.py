@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox
+from outbox_admin.db.store import holds
 from outbox_admin.db.store.minutes import Tick, count
 from outbox_admin.db.store.rows import (
     BOUND,
@@ -39,12 +40,12 @@ def expire(db: Database, *, now: datetime, limit: int = BOUND) -> list[UUID]:
 def give_up(db: Database, *, now: datetime, after: timedelta, limit: int = BOUND) -> list[UUID]:
     """Rows that have waited longer than ``after`` since they first became due become ``failed``, payload kept.
 
-    Not those that wait for a pause to be lifted or for a missing key: nobody tried, and somebody was told.
+    Not those that wait for a hold to be lifted or for a missing key: nobody tried, and somebody was told. Also not what
+    a hold covers and no claim has stamped yet: while a route is paused nothing is claimed.
     """
     excused = sa.or_(row.held.like("hold:%"), row.held.like("key:%"))
-    stale = sa.and_(
-        OPEN, PENDING, row.first_due_at < now - after, sa.or_(row.held.is_(None), sa.not_(excused))
-    )
+    waits = sa.or_(row.held.is_(None), sa.not_(excused))
+    stale = sa.and_(OPEN, PENDING, row.first_due_at < now - after, waits, holds.covering(now).is_(None))
     ids = take_ids(db, stale, order=(row.first_due_at,), limit=limit)
     cause = Cause(Phase.PREPARE, Kind.GAVE_UP)
     return finish_pending(db, ids, stale, state=State.FAILED, cause=cause, outcome="gave_up", now=now)
@@ -56,7 +57,7 @@ def finish_pending(
     condition: sa.ColumnElement[bool],
     *,
     state: State,
-    cause: Cause,
+    cause: Cause | None,
     outcome: str,
     now: datetime,
 ) -> list[UUID]:

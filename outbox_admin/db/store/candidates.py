@@ -1,0 +1,106 @@
+"""What a claim reads before it claims: rows that look due, and those among them that must not be sent now.
+
+Due rows that a hold covers, whose recipient is suppressed, or that a newer message replaces, are turned away at no
+cost to their attempts, in the hundreds: so many of them at the head of the queue keep nobody behind them waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from outbox_admin.core.lifecycle import PRIORITIES, State
+from outbox_admin.db.store import holds, superseding, suppressions
+from outbox_admin.db.store.rows import ALONE, DUE, Database, among, in_state, row, take_ids, unexpired
+from outbox_admin.db.store.sweeps import PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Ids in the order of their turn: ``clear`` may be claimed, each of the others has one reason why not."""
+
+    clear: list[UUID] = field(default_factory=list)
+    superseded: list[UUID] = field(default_factory=list)
+    suppressed: list[UUID] = field(default_factory=list)
+    covered: list[UUID] = field(default_factory=list)
+
+    @property
+    def barred(self) -> list[UUID]:
+        return self.superseded + self.suppressed + self.covered
+
+
+def is_due(now: datetime) -> sa.ColumnElement[bool]:
+    return sa.and_(DUE, row.due_at <= now, unexpired(now))
+
+
+def is_due_alone(now: datetime) -> sa.ColumnElement[bool]:
+    """Came back from a lost worker. A hold leaves that stamp as it is: once lifted, the row still travels alone."""
+    return sa.and_(in_state(State.PENDING), row.held == ALONE, row.due_at <= now, unexpired(now))
+
+
+def due(db: Database, *, now: datetime, limit: int, usable: Collection[str] | None) -> Candidates:
+    """Each priority's range is read in turn: one range over all would walk scheduled rows."""
+    found: list[Any] = []
+    for priority in PRIORITIES:
+        if len(found) < limit:
+            wanted = (is_due(now), row.priority == priority, _openable(usable))
+            found += _read(db, *wanted, now=now, order=(row.due_at, row.id), limit=limit - len(found))
+    return _sorted_out(found)
+
+
+def alone(db: Database, *, now: datetime, limit: int, usable: Collection[str] | None) -> Candidates:
+    wanted = (is_due_alone(now), holds.covering(now).is_(None), _openable(usable))
+    return _sorted_out(_read(db, *wanted, now=now, order=(row.due_at,), limit=limit))
+
+
+def turn_away(db: Database, found: Candidates, *, now: datetime) -> int:
+    """Ends what must never be sent, stamps what must wait; the number of rows.
+
+    Rows that somebody else has locked are passed over: they are being turned away, or claimed, already.
+    """
+    mine = set(take_ids(db, among(row.id, found.barred), PENDING, limit=len(found.barred)))
+    ended = superseding.supersede(db, mine.intersection(found.superseded), now=now)
+    cancelled = suppressions.cancel(db, mine.intersection(found.suppressed), now=now)
+    stamped = holds.stamp(db, mine.intersection(found.covered), now=now)
+    return len(ended) + len(cancelled) + len(stamped)
+
+
+def _read(
+    db: Database,
+    *where: sa.ColumnElement[bool],
+    now: datetime,
+    order: tuple[sa.Column[Any], ...],
+    limit: int,
+) -> list[Any]:
+    """A plain read without locks: it runs on every engine, and the UPDATE decides."""
+    flags = (
+        superseding.is_superseded().label("superseded"),
+        suppressions.listed().label("suppressed"),
+        holds.covering(now).label("stamp"),
+    )
+    return list(db.execute(sa.select(row.id, *flags).where(*where).order_by(*order).limit(limit)))
+
+
+def _sorted_out(found: list[Any]) -> Candidates:
+    """What has ended for good comes before what only waits: a hold keeps no superseded row."""
+    sorted_out = Candidates()
+    for one in found:
+        if one.superseded:
+            sorted_out.superseded.append(one.id)
+        elif one.suppressed:
+            sorted_out.suppressed.append(one.id)
+        elif one.stamp is not None:
+            sorted_out.covered.append(one.id)
+        else:
+            sorted_out.clear.append(one.id)
+    return sorted_out
+
+
+def _openable(usable: Collection[str] | None) -> sa.ColumnElement[bool]:
+    """A row without a key id can be opened by nobody: it is claimed, so that it is rejected."""
+    return sa.true() if usable is None else sa.or_(row.key_id.is_(None), among(row.key_id, usable))
