@@ -1,10 +1,11 @@
 """Two alarms against our own mistakes: a relay that refuses everybody, and payloads that no longer open.
 
-Both are counts over the last minutes, kept as frozen values. Pure: ``now`` is in seconds of a clock that only grows.
+Both are counts over the last minutes, kept as frozen values. Pure: ``now`` is in seconds of one clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from outbox_admin.core.lifecycle import ChannelFault, Outcome, Rejected
@@ -18,7 +19,7 @@ UNREADABLE_REJECTIONS = 5  #: so many may be rejected in the window; the next on
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class Slice:
     """Outcomes that were judged in the ten seconds from ``start``."""
 
     start: float
@@ -30,25 +31,36 @@ class _Slice:
 class Weather:
     """The judgements of one route's last five minutes, in slices of ten seconds, oldest first."""
 
-    slices: tuple[_Slice, ...] = ()
+    slices: tuple[Slice, ...] = ()
 
 
 def observed(weather: Weather, outcome: Outcome, *, now: float) -> Weather:
     """One more outcome. What the relay did not judge, and addresses that do not exist, tell nothing of a storm."""
     if not _tells(outcome):
         return weather
-    kept = tuple(part for part in weather.slices if now - part.start < STORM_WINDOW)
+    kept = _within(weather, now)
     latest = kept[-1] if kept and now - kept[-1].start < _SLICE else None
-    part = latest or _Slice(now)
+    part = latest or Slice(now)
     counted = replace(part, judged=part.judged + 1, rejected=part.rejected + isinstance(outcome, Rejected))
     return Weather((*(kept[:-1] if latest else kept), counted))
 
 
 def is_storm(weather: Weather, *, now: float) -> bool:
     """More than 20 rejections that are over half of the last five minutes' outcomes."""
-    recent = [part for part in weather.slices if now - part.start < STORM_WINDOW]
+    recent = _within(weather, now)
     rejected = sum(part.rejected for part in recent)
     return rejected > STORM_REJECTIONS and 2 * rejected > sum(part.judged for part in recent)
+
+
+def together(weathers: Iterable[Weather], *, since: float | None = None) -> Weather:
+    """What several workers saw of one route; nothing from before ``since``, when it last opened its breaker."""
+    slices = [part for weather in weathers for part in weather.slices if since is None or part.start >= since]
+    return Weather(tuple(sorted(slices, key=lambda part: part.start)))
+
+
+def _within(weather: Weather, now: float) -> tuple[Slice, ...]:
+    """A slice from the future tells nothing: the clock was put back since."""
+    return tuple(part for part in weather.slices if -_SLICE < now - part.start < STORM_WINDOW)
 
 
 def _tells(outcome: Outcome) -> bool:

@@ -49,8 +49,8 @@ def test_one_probe_at_a_time_and_another_when_the_prober_is_gone():
     assert not breaker.probe_due(value, now=9.9)
     assert breaker.probe_due(value, now=10.0)
     value = breaker.probing(value, now=10.0)
-    assert not breaker.probe_due(value, now=189.0)
-    assert breaker.probe_due(value, now=190.0)
+    assert not breaker.probe_due(value, now=219.0)
+    assert breaker.probe_due(value, now=220.0)
 
 
 def test_a_failed_probe_shows_the_newest_cause_and_keeps_the_outages_beginning():

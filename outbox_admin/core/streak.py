@@ -1,0 +1,55 @@
+"""A fault of the channel that hides in the replies to single messages (E22): many in a row that end alike.
+
+A relay that refuses us says so to each message as if it were that message's fault. Pure values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from outbox_admin.core.cause import Cause, Phase
+from outbox_admin.core.replycode import is_policy, is_temporary
+
+#: So many different messages in a row that end alike were the channel's fault.
+LENGTH = 5
+
+_TALK = frozenset({Phase.MAIL, Phase.RCPT, Phase.DATA, Phase.DOT})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What has to be equal."""
+
+    phase: Phase
+    code: int
+    enhanced: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """Deferrals of one route in a row with the same mark: each message with the number of the try that it cost."""
+
+    mark: Mark
+    tries: tuple[tuple[UUID, int], ...]
+
+    @property
+    def is_full(self) -> bool:
+        return len({message for message, _ in self.tries}) >= LENGTH
+
+
+def mark_of(cause: Cause | None) -> Mark | None:
+    """For a deferral that may have been the channel's: 4yz from MAIL on, and 5.7.x at RCPT."""
+    if cause is None or cause.code is None or cause.phase not in _TALK:
+        return None
+    hidden = cause.phase is Phase.RCPT and is_policy(cause.enhanced)
+    return Mark(cause.phase, cause.code, cause.enhanced) if is_temporary(cause.code) or hidden else None
+
+
+def lengthened(streak: Streak | None, mark: Mark, message: UUID, number: int) -> Streak:
+    """One more; another mark begins anew. A try that is told twice counts once."""
+    if streak is None or streak.mark != mark:
+        return Streak(mark, ((message, number),))
+    if (message, number) in streak.tries:
+        return streak
+    return Streak(mark, (*streak.tries, (message, number)))
