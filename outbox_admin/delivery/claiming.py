@@ -135,7 +135,6 @@ class Claiming:
         claim = ready.claim
         self._hand.drop(claim.id)
         gone = claim.expires_at is not None and claim.expires_at <= self._parts.clock.now()
-        log.info(
-            "message %s attempt %d -> %s", claim.id, claim.attempt, "expired" if gone else "not ours now"
-        )
+        end = "expired" if gone else "not sent: superseded, suppressed, held, or not ours now"
+        log.info("message %s attempt %d -> %s", claim.id, claim.attempt, end)
         return False

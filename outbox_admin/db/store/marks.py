@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -14,9 +15,20 @@ import sqlalchemy as sa
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox
+from outbox_admin.db.store import holds, superseding, suppressions
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.minutes import Tick, count
-from outbox_admin.db.store.rows import Database, among, expired, finished, in_state, of_cause, row, unexpired
+from outbox_admin.db.store.rows import (
+    ALONE,
+    Database,
+    among,
+    expired,
+    finished,
+    in_state,
+    of_cause,
+    row,
+    unexpired,
+)
 
 #: A lease is renewed on the way only once it is this much older than a fresh one: a renewal rewrites the row.
 STALE = timedelta(seconds=30)
@@ -25,15 +37,16 @@ STALE = timedelta(seconds=30)
 def mark_handover(db: Database, claims: Sequence[Claim], *, now: datetime, lease: timedelta) -> set[UUID]:
     """Remembers that the messages may reach the relay from now on, and renews the lease of all rows of these claims.
 
-    Gives the ids that still are ours. A row that expired meanwhile becomes ``expired`` here and is not among them.
+    Gives the ids that still are ours. What must not be sent any more is turned away here and is not among them: it
+    has expired, a newer message replaces it, its recipient is suppressed, or a hold was placed since the claim.
     """
     ids = {claim.id for claim in claims}
     tokens = {claim.token for claim in claims}
-    change = sa.update(email_outbox).where(_owned(tokens), among(row.id, ids), unexpired(now))
+    change = sa.update(email_outbox).where(_owned(tokens), among(row.id, ids), *_sendable(now))
     marked = change.values(handover_at=now, lease_until=now + lease).returning(row.id)
     ours = set(db.execute(marked).scalars())
     if late := ids - ours:
-        _expire(db, late, tokens, now=now)
+        _turn_away(db, sa.and_(_owned(tokens), among(row.id, late)), now=now)
     renew_stale(db, tokens, now=now, lease=lease)
     return ours
 
@@ -61,10 +74,38 @@ def _owned(tokens: Collection[UUID]) -> sa.ColumnElement[bool]:
     return sa.and_(in_state(State.SENDING), among(row.claim_token, tokens))
 
 
-def _expire(db: Database, ids: set[UUID], tokens: set[UUID], *, now: datetime) -> None:
-    change = sa.update(email_outbox).where(_owned(tokens), among(row.id, ids), expired(now))
-    values = (
-        finished(State.EXPIRED, now) | of_cause(Cause(Phase.PREPARE, Kind.EXPIRED)) | {"handover_at": None}
-    )
-    gone = change.values(attempts=row.attempts - 1, tries=row.tries - 1, **values).returning(row.template_key)
-    count(db, [Tick("expired", template) for template in db.execute(gone).scalars()], now=now)
+def _sendable(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+    barred = (superseding.is_superseded(), suppressions.listed(), holds.covering(now).is_not(None))
+    return (unexpired(now), *(sa.not_(one) for one in barred))
+
+
+def _turn_away(db: Database, mine: sa.ColumnElement[bool], *, now: datetime) -> None:
+    """Each row by the first reason that holds; what ends for good comes before what only waits."""
+    expiry = Cause(Phase.PREPARE, Kind.EXPIRED)
+    _end(db, sa.and_(mine, expired(now)), State.EXPIRED, expiry, "expired", now=now)
+    superseded = sa.and_(mine, superseding.is_superseded())
+    _end(db, superseded, State.SUPERSEDED, None, superseding.OUTCOME, now=now)
+    suppressed = sa.and_(mine, suppressions.listed())
+    _end(db, suppressed, State.CANCELLED, suppressions.CAUSE, suppressions.OUTCOME, now=now)
+    covered = sa.update(email_outbox).where(mine, holds.covering(now).is_not(None))
+    stamp = sa.case((row.held == ALONE, ALONE), else_=holds.covering(now))
+    waiting = {"state": State.PENDING.value, "held": stamp, "lease_until": None}
+    db.execute(covered.values(waiting | _UNTRIED))
+
+
+#: No attempt was made: the claim's count is given back.
+_UNTRIED: dict[str, Any] = {"attempts": row.attempts - 1, "tries": row.tries - 1, "handover_at": None}
+
+
+def _end(
+    db: Database,
+    which: sa.ColumnElement[bool],
+    state: State,
+    cause: Cause | None,
+    outcome: str,
+    *,
+    now: datetime,
+) -> None:
+    values = finished(state, now) | of_cause(cause) | {"detail": None} | _UNTRIED
+    gone = sa.update(email_outbox).where(which).values(values).returning(row.template_key)
+    count(db, [Tick(outcome, template) for template in db.execute(gone).scalars()], now=now)

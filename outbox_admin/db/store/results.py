@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import LIVE, WITH_PAYLOAD, Change, State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store import attempts
+from outbox_admin.db.store import attempts, superseding
 from outbox_admin.db.store.attempts import Attempt
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.marks import renew_stale
@@ -63,21 +63,35 @@ def record(
         written |= set(db.execute(_change(len(part)), _parameters(part, now)).scalars())
     fresh = [result for result in ordered if result.claim.id in written]
     attempts.add(db, [_attempt(result, worker) for result in fresh if _has_history(result)])
+    _give_way(db, fresh, now=now)
     if lease is not None:
         renew_stale(db, {result.claim.token for result in ordered}, now=now, lease=lease)
     count(db, [_tick(result) for result in fresh], now=now, shard=shard)
     return written | _written_before(db, [one for one in ordered if one.claim.id not in written])
 
 
+def _give_way(db: Database, fresh: Sequence[Result], *, now: datetime) -> None:
+    """What was put off is superseded at once where a newer message took its place meanwhile."""
+    put_off = {one.claim.id for one in fresh if one.claim.supersede_key and one.change.state is State.PENDING}
+    if put_off:
+        superseding.supersede(db, put_off, now=now)
+
+
 def _written_before(db: Database, missed: Collection[Result]) -> set[UUID]:
     """Rows that hold our own token in the very state that we wanted: an earlier call did it."""
     if not missed:
         return set()
-    wanted = {(one.claim.id, one.claim.token, one.change.state.value) for one in missed}
+    wanted = {(one.claim.id, one.claim.token, state) for one in missed for state in _ends(one.change)}
     read = sa.select(row.id, row.claim_token, row.state).where(
         among(row.id, {one.claim.id for one in missed})
     )
     return {found.id for found in db.execute(read) if tuple(found) in wanted}
+
+
+def _ends(change: Change) -> tuple[str, ...]:
+    """The states in which the row may stand after ``change``."""
+    gave_way = (State.SUPERSEDED.value,) if change.state is State.PENDING else ()
+    return (change.state.value, *gave_way)
 
 
 #: The columns of the list of new values that the UPDATE joins.
