@@ -9,7 +9,7 @@ import hashlib
 import logging
 import os
 import random
-import time
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.crypto.watched import WatchedRing, open_ring
 from outbox_admin.db.engine import create
 from outbox_admin.delivery.announcing import announce
-from outbox_admin.delivery.clock import Clock, Source, database_time
+from outbox_admin.delivery.clock import Clock, Source, Wait, database_time, ticking
 from outbox_admin.delivery.forking import AfterFork
 from outbox_admin.delivery.host import Host, run_beside
 from outbox_admin.delivery.parts import Keeping, Parts, Rules
@@ -49,13 +49,15 @@ class Chance:
     """Everything that differs from run to run. Tests bring their own; ``source`` None reads the database's clock."""
 
     host: Callable[[], datetime] = host_time
-    monotonic: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float] = ticking
+    wait: Wait = threading.Event.wait
     source: Source | None = None
     roll: Callable[[], float] = random.random
     token: Callable[[], UUID] = uuid4
 
     def clock(self) -> Clock:
-        return Clock(source=self.source or database_time(self.host), host=self.host, monotonic=self.monotonic)
+        source = self.source or database_time(self.host)
+        return Clock(source=source, host=self.host, monotonic=self.monotonic, wait=self.wait)
 
 
 def engine(settings: Settings) -> sa.Engine:

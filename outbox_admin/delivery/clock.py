@@ -7,11 +7,15 @@ by itself: the sources are given.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
+#: Waits for the event, so many seconds at most; whether it came.
+Wait = Callable[[threading.Event, float], bool]
 #: Reads the time as the database sees it, over a connection that is open anyway.
 Source = Callable[[sa.Connection], datetime]
 
@@ -28,6 +32,17 @@ def database_time(host: Callable[[], datetime]) -> Source:
     return read
 
 
+def ticking() -> float:
+    """Seconds since the machine started, the time that it slept included where the system counts that.
+
+    A lease goes on while a laptop or a paused machine sleeps; a clock that slept with it would think it still good.
+    """
+    return time.clock_gettime(_BOOT) if _BOOT is not None else time.monotonic()
+
+
+_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 class Clock:
     """Aware UTC for statements, seconds for leases.
 
@@ -41,9 +56,11 @@ class Clock:
         source: Source,
         host: Callable[[], datetime],
         monotonic: Callable[[], float],
+        wait: Wait = threading.Event.wait,
     ) -> None:
         self._source = source
         self._monotonic = monotonic
+        self._wait = wait
         self._origin = host() - timedelta(seconds=monotonic())
 
     def now(self) -> datetime:
@@ -53,6 +70,10 @@ class Clock:
     def monotonic(self) -> float:
         """Seconds that only ever grow."""
         return self._monotonic()
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Waits at most so long; whether the event has come."""
+        return self._wait(event, seconds)
 
     def read(self, db: sa.Connection) -> datetime:
         """Compares with the database; the answer is taken to belong to the middle of the question."""

@@ -15,10 +15,13 @@ from outbox_admin.delivery.pauses import Pauses
 
 
 class Stopping:
-    """``asked``: finish what is in hand and claim no more. ``over``: the grace has passed; wait for nothing."""
+    """``asked``: finish what is in hand and claim no more. ``cut``: the grace has passed, what still waits for a relay
+    is broken off. ``over``: nobody waits for anything any more.
+    """
 
     def __init__(self) -> None:
         self.asked = threading.Event()
+        self.cut = threading.Event()
         self.over = threading.Event()
 
 

@@ -23,6 +23,7 @@ from outbox_admin.delivery.ledger import Ledger
 from outbox_admin.delivery.opening import Desk, Hold, Ready
 from outbox_admin.delivery.pace import Pace
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.turns import Turns
 from outbox_admin.delivery.ways import Way, Ways
 
 #: A row that may kill its worker comes last; in a queue that never ends, after so many full claims.
@@ -55,9 +56,11 @@ class Dispatcher:
         self.ledger = Ledger(parts, common, place, self.hand)
         self.claiming = Claiming(parts, place, self.hand)
         self._desk = Desk(parts.ring, common.proofs, rules.sender or "", parts.templates)
-        self._ways = Ways(parts, common.pauses)
-        self._handover = Handover(parts, common, self._ways, self.claiming, self.ledger, self.hand)
-        self._pace = Pace(batch=rules.batch, window=rules.window)
+        turns = Turns(parts, common.stopping)
+        self._ways = Ways(parts, common.pauses, turns)
+        self._handover = Handover(parts, common, self._ways, turns, self.claiming, self.ledger, self.hand)
+        # With a rate each message waits for its own slot; a mark that covered several would be old by then.
+        self._pace = Pace(batch=rules.batch, window=1 if turns.limited else rules.window)
         self._full_cycles = 0
 
     def cycle(self) -> Cycle:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from outbox_admin.core.cause import Cause, Kind, Phase
-from outbox_admin.core.lifecycle import Deferred, Outcome, Unknown
+from outbox_admin.core.lifecycle import ChannelFault, Deferred, Outcome, Unknown
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.delivery.claiming import Claiming
 from outbox_admin.delivery.common import Common
@@ -22,6 +22,7 @@ from outbox_admin.delivery.ledger import Ledger
 from outbox_admin.delivery.opening import Ready
 from outbox_admin.delivery.parts import HANDOVER_MARGIN, Parts
 from outbox_admin.delivery.smtp import OCTETS_PER_SECOND
+from outbox_admin.delivery.turns import Turns
 from outbox_admin.delivery.ways import Way, Ways
 
 log = logging.getLogger("outbox_admin.delivery")
@@ -34,6 +35,7 @@ class Handover:
     parts: Parts
     common: Common
     ways: Ways
+    turns: Turns
     claiming: Claiming
     ledger: Ledger
     hand: Hand
@@ -41,7 +43,7 @@ class Handover:
     def deliver(self, group: list[Ready], way: Way) -> bool:
         """False when the way is broken or the worker stops: the rest of the group was not touched."""
         reachable = self._reach(group, way)
-        if reachable is None or self._stopped():
+        if reachable is None or not self.turns.reserve(way.route) or self._stopped():
             return False
         for ready in self.claiming.mark(reachable) if reachable else []:
             if self._stopped() or not self._send(ready, way):
@@ -80,7 +82,7 @@ class Handover:
         return outcome is None or not self.ways.note(way, outcome)
 
     def _hand_over(self, ready: Ready, way: Way, started_at: datetime) -> Outcome | None:
-        """None when the row was released before its octets began to leave."""
+        """None when the row was released, before any octet of its content left."""
         claim, now = ready.claim, self.parts.clock.monotonic()
         until = now + self.parts.rules.handover_limit + len(ready.composed.content) / OCTETS_PER_SECOND
         if not self.hand.begin(Open(claim, way.route, started_at, now, until)):
@@ -97,9 +99,21 @@ class Handover:
             log.error("message %s broke off in its hand-over: %s", claim.id, describe(error))
             way.session.close()
             outcome = Unknown(Cause(Phase.CONTENT, Kind.UNKNOWN), describe(error))
+        if self._ended_by_us(outcome):
+            self._give_back(claim)
+            return None
         self.ledger.add(claim, outcome, route=way.route, started_at=started_at)
         self.hand.end()  # only now: a result that could not be kept leaves the hand-over open, and that is in doubt
         return outcome
+
+    def _ended_by_us(self, outcome: Outcome) -> bool:
+        """Before its content began, by the end of the grace or for want of a send slot: no try of the message's."""
+        cut = self.common.stopping.cut.is_set() and isinstance(outcome, Deferred | ChannelFault)
+        return cut or self.turns.withheld
+
+    def _give_back(self, claim: Claim) -> None:
+        if self.hand.end():
+            self.claiming.release(claim.token, [claim.id])
 
     def _settle(self, claim: Claim, outcome: Outcome, way: Way, started_at: datetime) -> None:
         """For a row whose hand-over never began."""

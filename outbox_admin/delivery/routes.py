@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from outbox_admin.core.rate import Limit
 from outbox_admin.errors import ConfigurationError
 
 E = TypeVar("E", bound=StrEnum)
@@ -52,7 +53,8 @@ class Route:
     ``token`` is called for each login with XOAUTH2 and returns an access token; it should answer within seconds.
     ``helo`` is the name given to EHLO, a domain or an address literal; None takes this host's full name, or the
     literal of the connection's own address where the host has none. ``ca_file`` is trusted beside the system's
-    authorities. Raises :class:`ConfigurationError`, which never contains the password.
+    authorities. ``limit``: how fast messages may begin, over all workers together. Raises
+    :class:`ConfigurationError`, which never contains the password.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Route:
     helo: str | None = None
     ca_file: str | None = None
     auth: Auth = Auth.AUTO
+    limit: Limit | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tls", _choice(Tls, self.tls, "SMTP TLS"))

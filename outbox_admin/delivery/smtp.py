@@ -25,14 +25,12 @@ from outbox_admin.delivery.wire import Wire, WireFault
 from outbox_admin.errors import ConfigurationError
 
 QUIT_LIMIT = 2.0  #: seconds that a parting may take
+Seconds = Callable[[], float]
 OCTETS_PER_SECOND = 256 * 1024  #: by which the time limit of a hand-over grows with the message
 
 _GO_ON = range(250, 260)
 _ALIVE = (*_GO_ON, 500, 502)  # a relay that does not know NOOP is there all the same
-_OURS = (
-    Kind.UNSUPPORTED,
-    Kind.TOO_LARGE,
-)  # found before anything was sent: the connection is as good as before
+_OURS = (Kind.UNSUPPORTED, Kind.TOO_LARGE)  # before anything was sent: the connection is as good as before
 
 
 @dataclass(slots=True)
@@ -54,12 +52,16 @@ class _Link:
 class SmtpSession:
     """Talks to the relay of ``route``; for one thread (:meth:`abort` apart).
 
+    ``may_begin`` is asked when the relay waits for the content; False ends it there, nothing of the content sent.
     Raises :class:`ConfigurationError` when made with a CA file that cannot be read; nothing is connected yet.
     """
 
-    def __init__(self, route: Route, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, route: Route, *, clock: Seconds = time.monotonic, may_begin: Callable[[], bool] = lambda: True
+    ) -> None:
         self.route = route
         self._clock = clock
+        self._may_begin = may_begin
         self._link: _Link | None = None
         self._wire: Wire | None = None
         self._stamina = Stamina()
@@ -154,6 +156,8 @@ class SmtpSession:
         _, rcpt, data = envelope.commands(link.offer)
         expect(link.exchange.ask(Phase.RCPT, rcpt), *_GO_ON)
         expect(link.exchange.ask(Phase.DATA, data), 354)
+        if not self._may_begin():
+            raise Ended(Break(Phase.DATA, Kind.UNKNOWN, "withheld"))
         reply = hand_over(link.exchange, content, final_timeout=self.route.final_timeout)
         if not 200 <= reply.code < 300 and reply.code < 400:
             raise Ended(Break(Phase.DOT, Kind.PROTOCOL, f"{reply.code} {reply.text}", begun=True))

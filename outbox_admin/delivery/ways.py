@@ -7,6 +7,7 @@ without a message at risk.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from outbox_admin.core.classify import Break, Reply, classify
@@ -14,8 +15,10 @@ from outbox_admin.core.lifecycle import ChannelFault, Outcome
 from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.pauses import Pauses
+from outbox_admin.delivery.routes import Route
 from outbox_admin.delivery.simulated import ROUTE, SimulatedSession
 from outbox_admin.delivery.smtp import SmtpSession
+from outbox_admin.delivery.turns import Turns
 
 
 class Session(Protocol):
@@ -42,12 +45,12 @@ class Way:
 class Ways:
     """Used by one thread; only the pauses are shared with the other lanes."""
 
-    def __init__(self, parts: Parts, pauses: Pauses) -> None:
+    def __init__(self, parts: Parts, pauses: Pauses, turns: Turns) -> None:
         self._parts = parts
         self._pauses = pauses
-        self._ways = [
-            Way(route.name, SmtpSession(route, clock=parts.clock.monotonic)) for route in parts.routes
-        ] or [Way(ROUTE, SimulatedSession())]
+        self._ways = [Way(route.name, _session(route, parts, turns)) for route in parts.routes] or [
+            Way(ROUTE, SimulatedSession())
+        ]
 
     def pick(self) -> Way | None:
         """The way for the next claim; None while every route is paused."""
@@ -107,3 +110,7 @@ class Ways:
     def _judge(self, way: Way, event: Reply | Break) -> Outcome:
         outcome = classify(event, literal_5xx=self._parts.rules.literal_5xx)
         return self._pauses.temper(way.route, outcome)
+
+
+def _session(route: Route, parts: Parts, turns: Turns) -> SmtpSession:
+    return SmtpSession(route, clock=parts.clock.monotonic, may_begin=partial(turns.take, route.name))

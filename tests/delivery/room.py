@@ -81,6 +81,7 @@ class Room:
             source=lambda db: self.clock.now(),
             host=lambda: self.clock.now() + host_is_fast_by,
             monotonic=self.clock.monotonic,
+            wait=self.clock.wait,
         )
         made = Parts(self.engine, self.ring, routes, rules, clock, self.roll, uuid4)
         return replace(made, **changes)

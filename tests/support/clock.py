@@ -1,5 +1,6 @@
 """A clock that moves only when it is told to. No test reads the wall clock for its times."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 
@@ -25,6 +26,11 @@ class FakeClock:
         self._now += delta
         self._monotonic += delta.total_seconds()
         return self._now
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Stands in for a wait that an event may end: time passes, nobody waits."""
+        self.advance(seconds=seconds)
+        return event.is_set()
 
     def sleep(self, seconds: float) -> None:
         """Stands in where a wait is injected: time passes, nobody waits."""
