@@ -20,7 +20,9 @@ WORDS = {
     RetryResult.SENDING: "is being sent",
     RetryResult.ALREADY_SENT: "was sent already",
     RetryResult.PAYLOAD_GONE: "has no payload any more; send it anew from the application",
-    RetryResult.EXPIRED: "is past its time and has expired",
+    RetryResult.EXPIRED: "is past its time and is not sent any more",
+    RetryResult.SUPERSEDED: "gives way to a newer message with its supersede key",
+    RetryResult.SUPPRESSED: "has a recipient on the suppression list; `outbox-admin suppress remove` comes first",
     RetryResult.NOT_RETRYABLE: "ended for good and is not sent again",
     RetryResult.UNKNOWN: "does not exist",
 }
@@ -74,9 +76,9 @@ def cancel(which: tuple[str, ...], as_json: bool) -> None:
     with desk() as at:
         for row_id in (row.id for name in which for row in find(at, name)):
             moved = operator.cancel(at.db, row_id, now=at.now)
-            _note(at, "cancel", row_id, "done" if moved else "refused")
+            note(at, "cancel", row_id, "done" if moved else "refused")
             done.append((row_id, "cancelled" if moved else "not waiting"))
-    _tell(done, as_json)
+    tell(done, as_json)
     sys.exit(0 if all(result == "cancelled" for _, result in done) else 1)
 
 
@@ -85,21 +87,21 @@ def _retry_each(which: tuple[str, ...], as_json: bool) -> None:
     with desk() as at:
         for row_id in (row.id for name in which for row in find(at, name)):
             result = operator.retry(at.db, row_id, now=at.now)
-            _note(at, "retry", row_id, "done" if result is RetryResult.MOVED else result.value)
+            note(at, "retry", row_id, "done" if result is RetryResult.MOVED else result.value)
             done.append((row_id, result))
     if as_json:
-        _tell([(row_id, result.value) for row_id, result in done], as_json)
+        tell([(row_id, result.value) for row_id, result in done], as_json)
     else:
-        _tell([(row_id, WORDS[result]) for row_id, result in done], as_json)
+        tell([(row_id, WORDS[result]) for row_id, result in done], as_json)
     sys.exit(0 if all(result is RetryResult.MOVED for _, result in done) else 1)
 
 
-def _note(at: Desk, action: str, row_id: UUID, result: str) -> None:
+def note(at: Desk, action: str, row_id: UUID, result: str) -> None:
     """In the console's words, which the message's page shows."""
     audit.add(at.db, at=at.now, actor=actor(), action=action, target=str(row_id), result=result)
 
 
-def _tell(done: list[tuple[UUID, str]], as_json: bool) -> None:
+def tell(done: list[tuple[UUID, str]], as_json: bool) -> None:
     if as_json:
         print_json({"messages": [{"id": row_id, "result": result} for row_id, result in done]})
     else:

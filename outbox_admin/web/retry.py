@@ -203,6 +203,8 @@ def _left(preview: Preview) -> tuple[str, ...]:
     reasons = (
         (preview.without_payload, "payload is gone"),
         (preview.expired, "time has passed"),
+        (preview.superseded, "replaced by a newer message"),
+        (preview.suppressed, "recipient is suppressed"),
         (preview.changed, "no longer failed, or refused for good"),
     )
     return tuple(f"{count:,} {reason}" for count, reason in reasons if count)

@@ -16,6 +16,7 @@ from outbox_admin.db.reads.dead import DeadFilter
 from outbox_admin.db.reads.rows import Database, MessageRow, columns, fetch, state_in
 from outbox_admin.db.schema import email_outbox as outbox
 from outbox_admin.db.schema import retry_plan
+from outbox_admin.db.store import superseding, suppressions
 
 SAMPLES = 10
 
@@ -67,13 +68,18 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """``total`` = ``clean`` + ``doubtful`` + all the reasons to leave a row alone."""
+    """``total`` = ``clean`` + ``doubtful`` + all the reasons not to send a row again.
+
+    ``superseded``: a newer message took its place, so that the retry ends it instead. ``changed``: not dead any more.
+    """
 
     total: int
     clean: int
     doubtful: int
     without_payload: int
     expired: int
+    superseded: int
+    suppressed: int
     changed: int
 
 
@@ -104,30 +110,44 @@ def of_row(row: sa.RowMapping) -> Plan:
 def eligible(
     selection: Selection, *, watermark: datetime, now: datetime, doubtful: bool
 ) -> list[sa.ColumnElement[bool]]:
-    """Which rows a retry touches: what finished by the watermark, still has its payload and its time."""
+    """Which rows a retry looks at: what finished by the watermark, still has its payload and its time.
+
+    Without ``doubtful`` only those of which no copy can have been delivered.
+    """
     found = [*selection.conditions(), *_retryable(watermark, now)]
-    if not doubtful:
-        found.append(outbox.c.maybe_delivered.is_(False))
-    return found
+    return found if doubtful else [*found, sa.not_(IN_DOUBT)]
+
+
+#: A retry may bring a second copy.
+IN_DOUBT = sa.or_(outbox.c.maybe_delivered, state_in((State.UNCERTAIN,)))
 
 
 def preview(db: Database, selection: Selection, *, watermark: datetime, now: datetime) -> Preview:
-    """One statement over what the selection names now."""
-    open_to = sa.and_(*_retryable(watermark, now))
+    """One statement over what the selection names now. Each row counts under the first reason that holds."""
     dead_in_time = sa.and_(state_in((State.FAILED, State.UNCERTAIN)), outbox.c.finished_at <= watermark)
     late = sa.and_(outbox.c.expires_at.is_not(None), outbox.c.expires_at <= now)
-    counted = sa.select(
-        sa.func.count(),
-        _sum(sa.and_(open_to, outbox.c.maybe_delivered.is_(False))),
-        _sum(sa.and_(open_to, outbox.c.maybe_delivered)),
-        _sum(sa.and_(dead_in_time, outbox.c.has_payload.is_(False))),
-        _sum(sa.and_(dead_in_time, outbox.c.has_payload, late)),
-    ).where(*selection.conditions())
+    reasons = {
+        "without_payload": outbox.c.has_payload.is_(False),
+        "expired": late,
+        "superseded": superseding.is_superseded(),
+        "suppressed": suppressions.listed(),
+        "doubtful": IN_DOUBT,
+    }
+    first = sa.case(*((condition, name) for name, condition in reasons.items()), else_="clean")
+    reason = sa.case((dead_in_time, first), else_="changed").label("reason")
+    named = sa.select(reason).where(*selection.conditions())
     if selection.wanted is not None:
-        counted = counted.where(outbox.c.finished_at <= watermark)
-    total, clean, doubtful, bare, expired = db.execute(counted).one()
-    total = max(total, len(selection.ids))
-    return Preview(total, clean, doubtful, bare, expired, total - clean - doubtful - bare - expired)
+        named = named.where(outbox.c.finished_at <= watermark)
+    each = named.subquery()
+    counts = {name: int(number) for name, number in db.execute(_count_by(each.c.reason))}
+    missing = max(0, len(selection.ids) - sum(counts.values()))
+    counts["changed"] = counts.get("changed", 0) + missing
+    names = ("clean", *reasons, "changed")
+    return Preview(total=sum(counts.values()), **{name: counts.get(name, 0) for name in names})
+
+
+def _count_by(column: sa.ColumnElement[str]) -> sa.Select[str, int]:
+    return sa.select(column, sa.func.count()).group_by(column)
 
 
 def samples(db: Database, selection: Selection, *, watermark: datetime, now: datetime) -> list[MessageRow]:
@@ -160,7 +180,3 @@ def _retryable(watermark: datetime, now: datetime) -> list[sa.ColumnElement[bool
         outbox.c.finished_at <= watermark,
         sa.or_(outbox.c.expires_at.is_(None), outbox.c.expires_at > now),
     ]
-
-
-def _sum(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
-    return sa.func.coalesce(sa.func.sum(sa.case((condition, 1), else_=0)), 0)

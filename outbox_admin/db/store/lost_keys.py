@@ -29,7 +29,7 @@ from outbox_admin.db.store.rows import (
     take_ids,
     upsert,
 )
-from outbox_admin.db.store.sweeps import PENDING, finish_pending
+from outbox_admin.db.store.sweeps import PENDING, end_rows
 from outbox_admin.db.store.workers import live_keys
 
 #: Rejections for want of a key that pass by themselves in ten minutes; what is beyond waits for an operator.
@@ -166,9 +166,7 @@ def _set_aside(db: Database, condemned: sa.ColumnElement[bool], *, now: datetime
 def _reject(
     db: Database, ids: Sequence[UUID], condition: sa.ColumnElement[bool], *, why: str, now: datetime
 ) -> list[UUID]:
-    done = finish_pending(
-        db, ids, condition, state=State.REJECTED, cause=_UNREADABLE, outcome=_OUTCOME, now=now
-    )
+    done = end_rows(db, ids, condition, state=State.REJECTED, cause=_UNREADABLE, outcome=_OUTCOME, now=now)
     if done:
         audit.add(db, at=now, actor="worker", action=why, target="email_outbox", count=len(done))
     return done

@@ -5,6 +5,7 @@ Neither the payload nor the sealed detail is read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -12,39 +13,91 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store.minutes import Tick, count
-from outbox_admin.db.store.rows import Database, expired, finished, in_state, of_cause, row, unexpired
+from outbox_admin.db.store import superseding, suppressions
+from outbox_admin.db.store.rows import Database, expired, in_state, row, unexpired
+from outbox_admin.db.store.sweeps import end_rows
 
 
 class RetryResult(StrEnum):
     """What became of the wish to send a dead letter again."""
 
     MOVED = "moved"  #: it is pending, with all its attempts anew
+    SUPERSEDED = "superseded"  #: a newer message took its place; what had failed is superseded now
+    SUPPRESSED = "suppressed"  #: its recipient is not to be mailed
+    EXPIRED = "expired"  #: its time has passed; an expired link is never sent
+    PAYLOAD_GONE = "payload_gone"  #: retention was first
     ALREADY_PENDING = "already_pending"
     SENDING = "sending"
     ALREADY_SENT = "already_sent"
-    PAYLOAD_GONE = "payload_gone"  #: retention was first
-    EXPIRED = "expired"  #: its time has passed; an expired link is never sent
-    NOT_RETRYABLE = "not_retryable"  #: rejected, cancelled, superseded
+    NOT_RETRYABLE = "not_retryable"  #: rejected, cancelled
     UNKNOWN = "unknown"  #: no such message
 
 
-RETRYABLE = sa.and_(in_state(State.FAILED, State.UNCERTAIN), row.payload.is_not(None))
+_ANY = in_state(State.FAILED, State.UNCERTAIN)
+_WITH_PAYLOAD = row.payload.is_not(None)
 
 
 def retry(db: Database, row_id: UUID, *, now: datetime) -> RetryResult:
-    """A failed or uncertain row with its payload becomes due now. One whose time has passed becomes ``expired``."""
-    chosen = sa.and_(row.id == row_id, RETRYABLE)
-    change = sa.update(email_outbox).where(chosen, unexpired(now)).values(requeued(now))
+    """A failed or uncertain row with its payload becomes due now, with all its attempts anew.
+
+    A failed row that a newer message replaces becomes ``superseded``; else, what cannot be sent again stays as it is.
+    """
+    result = _retry(db, row_id, _ANY, now=now)
+    if result is RetryResult.SUPERSEDED:
+        give_way(db, [row_id], now=now)
+    return result
+
+
+def resend(db: Database, row_id: UUID, *, now: datetime) -> RetryResult:
+    """:func:`retry` as the answer about a row in doubt, and for no other."""
+    return _retry(db, row_id, in_state(State.UNCERTAIN), now=now)
+
+
+def _retry(db: Database, row_id: UUID, states: sa.ColumnElement[bool], *, now: datetime) -> RetryResult:
+    chosen = sa.and_(row.id == row_id, states)
+    change = sa.update(email_outbox).where(chosen, *sendable_again(now)).values(requeued(now))
     if db.execute(change.returning(row.id)).first() is not None:
         return RetryResult.MOVED
-    if _expire(db, chosen, now=now):
-        return RetryResult.EXPIRED
-    state = db.execute(sa.select(row.state).where(row.id == row_id)).scalar_one_or_none()
-    return RetryResult.UNKNOWN if state is None else _REASONS.get(state, RetryResult.NOT_RETRYABLE)
+    return _refusal(db, row_id, states, now=now)
+
+
+def sendable_again(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+    """What a retry asks of a dead letter besides its state."""
+    return (
+        _WITH_PAYLOAD,
+        unexpired(now),
+        sa.not_(superseding.is_superseded()),
+        sa.not_(suppressions.listed()),
+    )
+
+
+def give_way(db: Database, ids: Sequence[UUID], *, now: datetime) -> list[UUID]:
+    """Those of the failed rows ``ids`` that a newer message replaces become ``superseded`` instead of being sent."""
+    replaced = sa.and_(in_state(State.FAILED), superseding.is_superseded())
+    word = superseding.OUTCOME
+    return end_rows(db, ids, replaced, state=State.SUPERSEDED, cause=None, outcome=word, now=now)
+
+
+def _refusal(db: Database, row_id: UUID, states: sa.ColumnElement[bool], *, now: datetime) -> RetryResult:
+    looked = sa.select(
+        row.state,
+        states.label("right"),
+        _WITH_PAYLOAD.label("whole"),
+        expired(now).label("late"),
+        superseding.is_superseded().label("superseded"),
+    )
+    one = db.execute(looked.where(row.id == row_id)).one_or_none()
+    if one is None:
+        return RetryResult.UNKNOWN
+    if not one.right:
+        return _REASONS.get(one.state, RetryResult.NOT_RETRYABLE)
+    if one.superseded:
+        return RetryResult.SUPERSEDED
+    if not one.whole:
+        return RetryResult.PAYLOAD_GONE
+    return RetryResult.EXPIRED if one.late else RetryResult.SUPPRESSED
 
 
 def cancel(db: Database, row_id: UUID, *, now: datetime) -> bool:
@@ -54,9 +107,15 @@ def cancel(db: Database, row_id: UUID, *, now: datetime) -> bool:
 
 
 def settle(db: Database, row_id: UUID, *, arrived: bool, now: datetime) -> bool:
-    """An operator's answer about an uncertain row: it arrived, or it is given up. False when there was no question."""
+    """An operator's answer about an uncertain row: it arrived, or it is given up. False when there was no question.
+
+    What arrived was sent when it was handed over. The third answer is :func:`resend`.
+    """
     chosen = sa.and_(row.id == row_id, in_state(State.UNCERTAIN))
-    return _end(db, chosen, State.SENT if arrived else State.CANCELLED, {"sent_at": now if arrived else None})
+    if not arrived:
+        return _end(db, chosen, State.CANCELLED, {"finished_at": now})
+    handed_over = sa.func.coalesce(row.handover_at, sa.literal(now, row.sent_at.type))
+    return _end(db, chosen, State.SENT, {"finished_at": now, "sent_at": handed_over})
 
 
 def requeued(now: datetime) -> dict[str, Any]:
@@ -66,6 +125,7 @@ def requeued(now: datetime) -> dict[str, Any]:
         "attempts": 0,
         "retries": row.retries + 1,
         "channel_faults": 0,
+        "channel_fault_at": None,
         "due_at": now,
         "first_due_at": now,
         "held": None,
@@ -80,22 +140,11 @@ _REASONS = {
     State.SENDING: RetryResult.SENDING,
     State.SENT: RetryResult.ALREADY_SENT,
     State.EXPIRED: RetryResult.EXPIRED,
-    State.FAILED: RetryResult.PAYLOAD_GONE,
-    State.UNCERTAIN: RetryResult.PAYLOAD_GONE,
+    State.SUPERSEDED: RetryResult.SUPERSEDED,
 }
 
 
-def _expire(db: Database, chosen: sa.ColumnElement[bool], *, now: datetime) -> bool:
-    values = finished(State.EXPIRED, now) | of_cause(Cause(Phase.PREPARE, Kind.EXPIRED))
-    change = sa.update(email_outbox).where(chosen, expired(now)).values(values)
-    gone = db.execute(change.returning(row.template_key)).first()
-    if gone is not None:
-        count(db, [Tick("expired", gone.template_key)], now=now)
-    return gone is not None
-
-
 def _end(db: Database, chosen: sa.ColumnElement[bool], state: State, stamps: dict[str, Any]) -> bool:
-    """The time at which a dead letter died stays, unless ``stamps`` says otherwise."""
     values: dict[str, Any] = {"state": state.value, "held": None, "payload": None, "key_id": None, **stamps}
     change = sa.update(email_outbox).where(chosen).values(values)
     return db.execute(change.returning(row.id)).first() is not None

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from outbox_admin.db.reads.plans import Plan, Selection, eligible, find, of_row
 from outbox_admin.db.schema import email_outbox as outbox
 from outbox_admin.db.schema import retry_plan as plan
-from outbox_admin.db.store.operator import requeued
+from outbox_admin.db.store.operator import give_way, requeued, sendable_again
 from outbox_admin.db.store.rows import Database
 
 LIFE = timedelta(minutes=10)
@@ -122,7 +122,9 @@ def _step(db: Database, found: Plan, *, now: datetime, limit: int) -> int:
 
 
 def _move(db: Database, ids: list[UUID], where: list[sa.ColumnElement[bool]], *, now: datetime) -> int:
-    """A row that changed since it was read stays as it is."""
+    """A row that changed since it was read stays as it is. One that a newer message replaces is not sent any more."""
+    give_way(db, ids, now=now)
+    where = [*where, *sendable_again(now)]
     moved = db.execute(sa.update(outbox).where(outbox.c.id.in_(ids), *where).values(requeued(now)))
     return int(moved.rowcount)  # type: ignore[attr-defined]
 

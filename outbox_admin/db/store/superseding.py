@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store.rows import BOUND, Database, among, in_state, row, take_ids
-from outbox_admin.db.store.sweeps import PENDING, finish_pending
+from outbox_admin.db.store.sweeps import PENDING, end_rows
 
 OUTCOME = "superseded"  #: as the minutes count it
 #: A newer message in one of these states took nobody's place.
@@ -50,7 +50,7 @@ def supersede(db: Database, ids: Collection[UUID], *, now: datetime) -> list[UUI
     """Those of the waiting rows ``ids`` that a newer message replaces become ``superseded``."""
     condition, state = sa.and_(PENDING, is_superseded()), State.SUPERSEDED
     mine = take_ids(db, among(row.id, ids), condition, limit=len(ids))
-    return finish_pending(db, mine, condition, state=state, cause=None, outcome=OUTCOME, now=now)
+    return end_rows(db, mine, condition, state=state, cause=None, outcome=OUTCOME, now=now)
 
 
 def sweep(db: Database, *, now: datetime, after: UUID | None = None, limit: int = BOUND) -> Swept:

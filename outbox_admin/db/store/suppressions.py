@@ -15,7 +15,7 @@ from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox, suppression
 from outbox_admin.db.store.rows import Database, among, row, upsert
-from outbox_admin.db.store.sweeps import PENDING, finish_pending
+from outbox_admin.db.store.sweeps import PENDING, end_rows
 
 CAUSE = Cause(Phase.PREPARE, Kind.SUPPRESSED)
 OUTCOME = "suppressed"  #: as the minutes count it
@@ -33,9 +33,7 @@ def listed() -> sa.ColumnElement[bool]:
 def cancel(db: Database, ids: Collection[UUID], *, now: datetime) -> list[UUID]:
     """Those of the waiting rows ``ids`` whose recipient is on the list become ``cancelled``, the payload cleared."""
     condition = sa.and_(PENDING, listed())
-    return finish_pending(
-        db, sorted(ids), condition, state=State.CANCELLED, cause=CAUSE, outcome=OUTCOME, now=now
-    )
+    return end_rows(db, sorted(ids), condition, state=State.CANCELLED, cause=CAUSE, outcome=OUTCOME, now=now)
 
 
 def add(db: Database, *, recipient_key: str, reason: str, who: str, now: datetime) -> bool:

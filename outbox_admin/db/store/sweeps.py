@@ -34,7 +34,7 @@ def expire(db: Database, *, now: datetime, limit: int = BOUND) -> list[UUID]:
     overdue = sa.and_(PENDING, expired(now))
     ids = take_ids(db, overdue, order=(row.expires_at,), limit=limit)
     cause = Cause(Phase.PREPARE, Kind.EXPIRED)
-    return finish_pending(db, ids, overdue, state=State.EXPIRED, cause=cause, outcome="expired", now=now)
+    return end_rows(db, ids, overdue, state=State.EXPIRED, cause=cause, outcome="expired", now=now)
 
 
 def give_up(db: Database, *, now: datetime, after: timedelta, limit: int = BOUND) -> list[UUID]:
@@ -48,10 +48,10 @@ def give_up(db: Database, *, now: datetime, after: timedelta, limit: int = BOUND
     stale = sa.and_(OPEN, PENDING, row.first_due_at < now - after, waits, holds.covering(now).is_(None))
     ids = take_ids(db, stale, order=(row.first_due_at,), limit=limit)
     cause = Cause(Phase.PREPARE, Kind.GAVE_UP)
-    return finish_pending(db, ids, stale, state=State.FAILED, cause=cause, outcome="gave_up", now=now)
+    return end_rows(db, ids, stale, state=State.FAILED, cause=cause, outcome="gave_up", now=now)
 
 
-def finish_pending(
+def end_rows(
     db: Database,
     ids: Sequence[UUID],
     condition: sa.ColumnElement[bool],
