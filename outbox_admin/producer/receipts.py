@@ -24,3 +24,8 @@ class Receipt:
     id: UUID
     created: bool
     rows: tuple[ReceiptRow, ...]
+
+    @property
+    def suppressed(self) -> tuple[ReceiptRow, ...]:
+        """Rows that were cancelled at once, since their address is on the suppression list; only where ``created``."""
+        return tuple(row for row in self.rows if self.created and row.state is State.CANCELLED)

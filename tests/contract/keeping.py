@@ -9,8 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from outbox_admin.core.health import Level
+from outbox_admin.core.hold import Scope
 from outbox_admin.db.reads.health import Health, health
 from outbox_admin.db.schema import suppression
+from outbox_admin.db.store import holds
 from outbox_admin.demo.relay import Catcher, Verdict
 from tests.contract.bench import JANE, Bench, until
 from tests.contract.promises import proves
@@ -112,6 +114,8 @@ def test_what_is_not_sent_says_why(bench: Bench, relay: Catcher) -> None:
         bench.outbox.cancel(db, "withdrawn")
     bench.clock.advance(seconds=5)
     waiting = bench.add(not_before=now + timedelta(hours=1))
+    held = bench.add("jane@held.example")
+    hold(bench, "held.example")
     bench.drain()
     told = {
         bench.row(row_id).state: bench.row(row_id).cause_kind for row_id in (expired, waiting, suppressed)
@@ -119,7 +123,15 @@ def test_what_is_not_sent_says_why(bench: Bench, relay: Catcher) -> None:
     assert told == {"expired": "expired", "pending": None, "cancelled": "suppressed"}
     assert bench.row(cancelled).state == "cancelled"
     assert bench.row(waiting).due_at == bench.row(waiting).not_before
+    assert (bench.row(held).state, bench.row(held).attempts) == ("pending", 0)
+    assert bench.row(held).held.startswith("hold:")
     assert relay.messages == []
+
+
+def hold(bench: Bench, domain: str) -> None:
+    now = bench.clock.now()
+    with bench.engine.begin() as db:
+        holds.place(db, scope=Scope.DOMAIN, value=domain, reason="test", who="test", until=None, now=now)
 
 
 @proves("8a")

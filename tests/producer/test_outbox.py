@@ -177,8 +177,11 @@ def test_a_suppressed_recipient_is_cancelled_at_once_and_the_receipt_says_so(
         gone = {"recipient_key": "gone@example.com", "reason": "bounced", "who": "op", "created_at": now}
         connection.execute(sa.insert(suppression).values(gone))
         receipt = outbox.enqueue(connection, mail(["a@example.com", "Gone@example.com"]), idempotency_key="1")
+        again = outbox.enqueue(connection, mail(["a@example.com", "Gone@example.com"]), idempotency_key="1")
     one, two = rows(engine)
     assert [row.state for row in receipt.rows] == [State.PENDING, State.CANCELLED]
+    assert [row.recipient for row in receipt.suppressed] == ["Gone@example.com"]
+    assert (again.created, again.suppressed) == (False, ())
     assert (one.state, one.cause_kind, one.finished_at) == ("pending", None, None)
     assert (two.state, two.cause_phase, two.cause_kind) == ("cancelled", "prepare", "suppressed")
     assert (two.payload, two.key_id) == (None, None)

@@ -7,7 +7,11 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from outbox_admin.db.reads.rows import Database
+from outbox_admin.core.health import Count
+from outbox_admin.core.lifecycle import State
+from outbox_admin.db.reads.counts import capped_rows
+from outbox_admin.db.reads.rows import Database, state_in
+from outbox_admin.db.schema import email_outbox as outbox
 from outbox_admin.db.schema import suppression
 
 
@@ -41,3 +45,15 @@ def number(db: Database) -> int:
     """How many addresses are on the list."""
     found: int = db.execute(sa.select(sa.func.count()).select_from(suppression)).scalar_one()
     return found
+
+
+def waiting(db: Database, recipient_key: str) -> int:
+    """How many messages to this address wait."""
+    mine = sa.select(sa.func.count()).select_from(outbox).where(outbox.c.recipient_key == recipient_key)
+    found: int = db.execute(mine.where(state_in((State.PENDING,)))).scalar_one()
+    return found
+
+
+def capped_number(db: Database) -> Count:
+    """The same for a page: counting stops."""
+    return capped_rows(db, sa.select(sa.literal(1)).select_from(suppression))
