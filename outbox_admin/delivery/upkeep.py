@@ -9,16 +9,30 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import State
-from outbox_admin.db.reads.health import capped
-from outbox_admin.db.store import keys, lost_keys, plans, reclaim, release, retention, sweeps, workers
-from outbox_admin.db.store.rows import UNREADABLE, in_state, row
+from outbox_admin.db.reads.counts import capped
+from outbox_admin.db.store import (
+    candidates,
+    holds,
+    keys,
+    lost_keys,
+    plans,
+    reclaim,
+    release,
+    retention,
+    superseding,
+    sweeps,
+    workers,
+)
+from outbox_admin.db.store.rows import BOUND, UNREADABLE, in_state, row
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.standing import Standing
 from outbox_admin.errors import ConfigurationError
 
 #: Seconds between two looks for what retention may remove, and rows that one look removes at most.
@@ -26,6 +40,9 @@ PURGE_EVERY = 60.0
 PURGE_ROWS = 500
 #: While mail keeps flowing, retention waits, but not longer than this many seconds.
 PURGE_AT_LATEST = 900.0
+
+#: Statements of one round that give back what a lifted hold had kept; the next round goes on.
+FREEINGS = 10
 
 HELD = sa.and_(in_state(State.PENDING), row.held == UNREADABLE)
 
@@ -37,12 +54,14 @@ Step = Callable[[sa.Connection, datetime], Any]
 class Upkeep:
     """Used by one thread of a process."""
 
-    def __init__(self, parts: Parts, common: Common) -> None:
+    def __init__(self, parts: Parts, common: Common, *, paused: bool = False) -> None:
         self._parts = parts
         self._common = common
+        self._standing = Standing(parts, common, paused=paused)
         self._registered: dict[str, str] | None = None
         common.keys_fit = False
         self._purged_at = parts.clock.monotonic() - PURGE_EVERY
+        self._looked_at: UUID | None = None
 
     def open(self) -> None:
         """Before anything is claimed: the clock, and that this ring is the one that the rows were sealed with.
@@ -50,8 +69,8 @@ class Upkeep:
         Raises :class:`ConfigurationError` for a ring with other material under a known id. A database that is away
         is no reason to stop: the first round does it then.
         """
-        self._do("clock", lambda db, now: self._parts.clock.read(db))
-        self._keep_keys()
+        if self._may_work():
+            self._keep_keys()
 
     @property
     def opened(self) -> bool:
@@ -60,19 +79,51 @@ class Upkeep:
 
     def round(self) -> None:
         """One cycle's work."""
-        self._do("clock", lambda db, now: self._parts.clock.read(db))
+        if not self._may_work():
+            return
         self._read_ring()
         rules = self._parts.rules
         for lost in self._do("reclaim", lambda db, now: reclaim.reclaim(db, now=now)) or ():
             text = "message %s try %d -> %s (lease worker_lost %s)"
             log.warning(text, lost.id, lost.tries, lost.state, lost.worker)
         self._do("expire", lambda db, now: sweeps.expire(db, now=now))
+        self._give_way()
         self._do("give up", lambda db, now: sweeps.give_up(db, now=now, after=rules.give_up_after))
         self._missing_keys(rules.unknown_key_grace)
         self._do("newer formats", lambda db, now: release.restore_newer(db, now=now))
+        self._keep_holds()
         self._calm_down()
         self._do("retry plans", lambda db, now: plans.advance(db, now=now))
         self._do("workers", lambda db, now: workers.forget_lost(db, now=now))
+
+    def _may_work(self) -> bool:
+        """False while the database is a copy, or the worker paused, or neither is known: then nothing is changed."""
+        self._do("clock", lambda db, now: self._parts.clock.read(db))
+        self._do("deployment", self._standing.look)
+        return self._common.halted is None
+
+    def _keep_holds(self) -> None:
+        """Ends holds whose time is over, gives back what none keeps any more, stamps what waits under one.
+
+        A claim stamps too; but while a route is paused, nothing is claimed, and the counts would be too small.
+        """
+        for over in self._do("holds", lambda db, now: holds.end_over(db, now=now)) or ():
+            log.info("hold %s (%s) is over", over.id, over.scope)
+        for _ in range(FREEINGS):
+            if (self._do("freed", lambda db, now: holds.free(db, now=now)) or 0) < BOUND:
+                break
+        self._do("held", self._stamp)
+
+    @staticmethod
+    def _stamp(db: sa.Connection, now: datetime) -> int:
+        if not holds.active(db, now=now):
+            return 0
+        return candidates.turn_away(db, candidates.due(db, now=now, limit=BOUND, usable=None), now=now)
+
+    def _give_way(self) -> None:
+        """One step through the waiting rows that a newer message may have replaced."""
+        swept = self._do("superseded", lambda db, now: superseding.sweep(db, now=now, after=self._looked_at))
+        self._looked_at = None if swept is None else swept.last
 
     def _missing_keys(self, grace: timedelta) -> None:
         """Rows that this ring does not open: noted, sought for in the ring's file, rejected when it is time."""
@@ -106,7 +157,7 @@ class Upkeep:
         """Retention, in small pieces, when nothing waits to be sent (or has waited for it long enough)."""
         since = self._parts.clock.monotonic() - self._purged_at
         keeping = self._parts.rules.keeping
-        if not keeping.purges or since < (PURGE_AT_LATEST if busy else PURGE_EVERY):
+        if self._common.halted or not keeping.purges or since < (PURGE_AT_LATEST if busy else PURGE_EVERY):
             return
         purged = self._do("retention", self._purge)
         if purged is None or purged.total < PURGE_ROWS:
