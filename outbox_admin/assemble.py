@@ -77,10 +77,10 @@ def routes(settings: Settings) -> tuple[Route, ...]:
     if settings.smtp_url is None:
         return ()
     login = {"username": settings.smtp_user, "auth": settings.smtp_auth, **_secret(settings)}
-    first = _route(settings, settings.smtp_url, "primary", **login)
+    first = _route(settings, settings.smtp_url, "primary", limit=settings.limit, **login)
     if settings.smtp_url_2 is None:
         return (first,)
-    return (first, _route(settings, settings.smtp_url_2, "secondary"))
+    return (first, _route(settings, settings.smtp_url_2, "secondary", limit=settings.limit_2))
 
 
 def rules(settings: Settings) -> Rules:
@@ -101,6 +101,7 @@ def rules(settings: Settings) -> Rules:
         keeping=Keeping(settings.keep_payload, settings.keep_done, settings.keep_dead, settings.purge),
         error_detail=settings.error_detail,
         stop_grace=settings.stop_grace,
+        deployment=settings.deployment,
         redirect_to=settings.redirect_to,
     )
 

@@ -63,6 +63,12 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "OUTBOX_SIMULATE and OUTBOX_SMTP_URL contradict each other; remove the one that is not meant."
     if settings.smtp_url_2 and not settings.smtp_url:
         yield "OUTBOX_SMTP_URL_2 is set without OUTBOX_SMTP_URL; name the first relay too."
+    if settings.smtp_burst and not settings.smtp_rate:
+        yield "OUTBOX_SMTP_BURST is set without OUTBOX_SMTP_RATE, so nothing is limited; set the rate too."
+    if settings.smtp_burst_2 and not settings.smtp_rate_2:
+        yield "OUTBOX_SMTP_BURST_2 is set without OUTBOX_SMTP_RATE_2; set the second relay's rate too."
+    if settings.smtp_rate_2 and not settings.smtp_url_2:
+        yield "OUTBOX_SMTP_RATE_2 is set without OUTBOX_SMTP_URL_2; name the second relay too, or remove it."
     if settings.smtp_tls.startswith("none") and _scheme(settings.smtp_url) == "smtps":
         yield "OUTBOX_SMTP_TLS says none but OUTBOX_SMTP_URL says smtps; change one of them."
     if settings.smtp_password and not _user(settings):

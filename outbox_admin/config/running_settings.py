@@ -74,6 +74,14 @@ RUNNING_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         _WORKER,
+        "OUTBOX_DEPLOYMENT",
+        values.TEXT,
+        "production",
+        "Name of this deployment; the database remembers it, and workers of another name send nothing from it.",
+        in_development="development",
+    ),
+    Setting(
+        _WORKER,
         "OUTBOX_EMBEDDED_WORKER",
         values.FLAG,
         "0",

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from outbox_admin.config.environment import Environment
 from outbox_admin.config.refusals import Role, contradictions, refusals
+from outbox_admin.core.rate import Limit
 from outbox_admin.errors import ConfigurationError
 
 
@@ -44,6 +45,10 @@ class Settings:
     smtp_final_timeout: float
     handover_limit: float
     helo: str | None
+    smtp_rate: float | None
+    smtp_burst: int
+    smtp_rate_2: float | None
+    smtp_burst_2: int
     simulate: bool
     redirect_to: str | None
     rules: str
@@ -61,6 +66,7 @@ class Settings:
     backoff_jitter: float
     give_up_after: timedelta
     stop_grace: float
+    deployment: str
     embedded_worker: bool
     error_detail: bool
     purge: bool
@@ -116,6 +122,15 @@ class Settings:
     @property
     def literal_5xx(self) -> bool:
         return self.five_xx == "literal"
+
+    @property
+    def limit(self) -> Limit | None:
+        """How fast the first relay may be sent to; None: as fast as it takes mail."""
+        return None if self.smtp_rate is None else Limit(self.smtp_rate, self.smtp_burst)
+
+    @property
+    def limit_2(self) -> Limit | None:
+        return None if self.smtp_rate_2 is None else Limit(self.smtp_rate_2, self.smtp_burst_2)
 
     @property
     def tls(self) -> str:

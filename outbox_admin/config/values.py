@@ -17,6 +17,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = timedelta(days=36525)
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.ASCII)
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*([smhd]))?", re.ASCII)
 _FLAGS = {
     "1": True,
     "true": True,
@@ -85,6 +86,13 @@ def _whole(text: str, low: int, high: int, complaint: str) -> int:
     return int(text)
 
 
+def _rate(text: str) -> float:
+    match = _RATE.fullmatch(text)
+    if match is None or not (number := float(match[1])) > 0:
+        raise ValueError("is no rate above 0 such as 14, 14/s, 30/m or 5000/h")
+    return number / _UNITS[match[2] or "s"]
+
+
 def _share(text: str) -> float:
     try:
         value = float(text)
@@ -131,6 +139,7 @@ SIZE = Kind("size", _size)
 NAMES = Kind("names, comma-separated", _names)
 WINDOW = Kind("auto or number", _window)
 SHARE = Kind("number from 0 to 1", _share)
+RATE = Kind("rate", _rate)  #: messages a second: float
 BIND = Kind("host:port", _bind)
 
 

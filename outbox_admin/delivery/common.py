@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from enum import StrEnum
 
 from outbox_admin.core import storm
 from outbox_admin.core.storm import Unopened
+from outbox_admin.db.reads.deployment import COPIED_STATE, PAUSED_STATE
 from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.pauses import Pauses
 
@@ -23,6 +25,14 @@ class Stopping:
         self.asked = threading.Event()
         self.cut = threading.Event()
         self.over = threading.Event()
+
+
+class Halt(StrEnum):
+    """Why a worker claims nothing and changes nothing, in the words of its heartbeat."""
+
+    UNSEEN = "active"  #: the database has not yet said which one it is
+    COPIED = COPIED_STATE
+    PAUSED = PAUSED_STATE
 
 
 class Tally:
@@ -113,6 +123,7 @@ class Common:
         self.stopping = Stopping()
         #: False while the ring does not fit the database: what it cannot open would be rejected by mistake.
         self.keys_fit = True
+        self.halted: Halt | None = None
         self.tally = Tally()
         self.proofs = Proofs()
         self.pauses = Pauses(on=parts.rules.breaker, now=parts.clock.monotonic, roll=parts.roll)

@@ -65,7 +65,7 @@ class Dispatcher:
 
     def cycle(self) -> Cycle:
         """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone."""
-        if self._stopped():
+        if self._stopped() or self._common.halted:
             return Cycle()
         if not self._common.keys_fit:
             return Cycle(failed=True)

@@ -59,6 +59,8 @@ class Handover:
             fault = self.ways.connect(way)
             if fault is None:
                 return group[number:]
+            if self._stopped():
+                return None  # cut off by ourselves perhaps: it tells nothing of the relay
             self._settle(ready.claim, fault, way, started_at)
             if self.ways.note(way, fault):
                 return None
@@ -69,6 +71,8 @@ class Handover:
     def _send(self, ready: Ready, way: Way) -> bool:
         claim, started_at = ready.claim, self.parts.clock.now()
         fault = self.ways.connect(way)
+        if fault is not None and self._stopped():
+            return False
         if fault is not None:
             self._settle(claim, fault, way, started_at)
             return not self.ways.note(way, fault)

@@ -9,9 +9,11 @@ import logging
 import threading
 from collections.abc import Callable
 
+from outbox_admin.delivery.aside import within
 from outbox_admin.delivery.faults import describe
 
 EVERY = 10.0  #: seconds
+LAST_WORD = 1.0  #: seconds that an ending worker waits for its database to hear of it
 
 log = logging.getLogger("outbox_admin.delivery")
 
@@ -28,11 +30,11 @@ class Heartbeat:
         self._thread.start()
 
     def end(self) -> None:
-        """And says the last word: a beat under way is waited for a second, so that it cannot contradict."""
+        """And says the last word; a beat under way is waited for, so that it cannot contradict."""
         self._ended.set()
         if self._thread.is_alive():
-            self._thread.join(1.0)
-        self.beat()
+            self._thread.join(LAST_WORD)
+        within(LAST_WORD, [self.beat])
 
     def _run(self) -> None:
         self.beat()

@@ -23,6 +23,8 @@ from outbox_admin.delivery.parts import Parts
 PATIENCE = 20.0
 #: The lease of a hand-over that lasts longer than this many seconds is renewed while it goes on (E8).
 LONG_HANDOVER = 60.0
+#: How often a drain asks a database again that did not answer, a second apart.
+DRAIN_RETRIES = 5
 
 log = logging.getLogger("outbox_admin.delivery")
 
@@ -36,22 +38,29 @@ class Lane:
         self._place = place
         self._pass_on = pass_on
         self._woken = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"outbox-lane-{place.shard}", daemon=True)
+        self._thread = self._new_thread(self._run)
         self._cycled_at = self._worked_at = parts.clock.monotonic()
         self._renewed_at = self._cycled_at
         self.dispatcher = Dispatcher(parts, common, place)
         self.idle = True
+        self.drained: Cycle | None = None  #: the last cycle of a drain, once it has ended
 
     def start(self) -> None:
+        self._thread.start()
+
+    def start_draining(self) -> None:
+        """Instead of :meth:`start`: the thread ends when nothing more is due."""
+        self._thread = self._new_thread(self._drain_once)
         self._thread.start()
 
     def wake(self) -> None:
         self.idle = False
         self._woken.set()
 
-    def join(self, seconds: float) -> bool:
-        """Whether the thread has ended."""
-        self._thread.join(max(0.0, seconds))
+    def ends_by(self, moment: float) -> bool:
+        """Waits for the thread's end until this monotonic second; one that never began has ended."""
+        if self._thread.is_alive():
+            self._thread.join(max(0.0, moment - self._parts.clock.monotonic()))
         return not self._thread.is_alive()
 
     @property
@@ -85,9 +94,11 @@ class Lane:
             self._pass_on()
 
     def release_waiting(self) -> None:
-        """Gives back, from another thread, what the lane has not begun to send."""
+        """Gives back, from another thread, what the lane has not begun to send, and ends its reach for a relay."""
         hand = self.dispatcher.hand
         ids = hand.empty()
+        if hand.open is None:  # nor can it become open, with nothing in hand
+            self.dispatcher.abort()
         if hand.token is None or not ids:
             return
         try:
@@ -114,6 +125,24 @@ class Lane:
             marks.renew(db, token=handover.claim.token, now=moment, lease=lease)
         self._renewed_at = now
 
+    def _new_thread(self, target: Callable[[], None]) -> threading.Thread:
+        return threading.Thread(target=target, name=f"outbox-lane-{self._place.shard}", daemon=True)
+
+    def _drain_once(self) -> None:
+        """A database that does not answer is asked again a few times: nobody else comes back for what is due."""
+        cycle = self.drain()
+        for _ in range(DRAIN_RETRIES):
+            if not cycle.failed or self._common.stopping.asked.wait(1.0):
+                break
+            cycle = self.drain()
+        self.drained = cycle
+        self._leave()
+
+    def _leave(self) -> None:
+        self.dispatcher.give_back()
+        self.dispatcher.rest()
+        self.dispatcher.close()
+
     def _outlast(self) -> None:
         """A lane that ended would leave a worker that looks alive and sends less, or nothing."""
         try:
@@ -130,6 +159,4 @@ class Lane:
                 self.idle = not self._woken.is_set()
             if self._parts.clock.monotonic() - self._worked_at >= PATIENCE:
                 self.dispatcher.rest()
-        self.dispatcher.give_back()
-        self.dispatcher.rest()
-        self.dispatcher.close()
+        self._leave()

@@ -41,8 +41,8 @@ class Rules:
     """The figures of one deployment; the defaults are those of the rules called ``careful``.
 
     ``window`` None means: as the load says, at most the batch. ``unknown_key_grace`` zero claims and rejects what no
-    key opens. ``sender`` is the default From of messages that were put in by hand. ``redirect_to`` gets every mail in
-    place of its recipient.
+    key opens. ``sender`` is the default From of messages that were put in by hand. ``deployment`` is the name that
+    the database has to remember. ``redirect_to`` gets every mail in place of its recipient.
     """
 
     sender: str | None = None
@@ -59,6 +59,7 @@ class Rules:
     keeping: Keeping = field(default_factory=Keeping)
     error_detail: bool = True
     stop_grace: float = 25.0
+    deployment: str | None = None
     redirect_to: str | None = None
 
 

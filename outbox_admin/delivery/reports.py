@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from outbox_admin.delivery.common import Halt
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -16,7 +18,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What one drain did, by outcome. ``paused``: a route's pause ended it; ``failed``: the database did."""
+    """What one drain did, by outcome. ``paused``: a route's pause ended it; ``failed``: the database did.
+
+    ``halted``: nothing may be sent from this database at all.
+    """
 
     accepted: int
     rejected: int
@@ -24,3 +29,4 @@ class Drained:
     faults: int
     paused: bool
     failed: bool
+    halted: Halt | None = None

@@ -18,7 +18,7 @@ def test_a_lane_that_is_woken_in_vain_leaves_its_relay_all_the_same(room: Room) 
     with Relay() as relay, running(room.parts(route_to(relay.port))) as worker:
         until(lambda: room.states() == {"sent": 1} and worker.lanes[0].idle)
         worker.wake()
-        until(lambda: worker.lanes[0].idle and worker._cycled_at)
+        until(lambda: worker.lanes[0].idle and worker._sign.cycled_at)
         assert "QUIT" not in relay.verbs
         room.clock.advance(seconds=PATIENCE)
         worker.wake()

@@ -133,7 +133,7 @@ def test_lanes_share_a_backlog(room: Room, relay: Catcher) -> None:
 def test_a_woken_worker_does_not_wait_for_its_cycle(room: Room, relay: Catcher) -> None:
     slow = room.rules(cycle=3600.0)
     with running(room.parts(route_to(relay.port), rules=slow)) as worker:
-        until(lambda: worker.lanes[0].idle and worker._cycled_at)
+        until(lambda: worker.lanes[0].idle and worker._sign.cycled_at)
         row_id = room.enqueue()
         worker.wake()
         until(lambda: room.row(row_id).state == "sent")

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from outbox_admin.db.reads.rows import Database, dialect_of
 from outbox_admin.db.schema import outbox_meta
 
-#: Rows of ``outbox_meta``.
-NAME, SYSTEM, OBJECT = "deployment", "system_identifier", "database_oid"
+#: Rows of ``outbox_meta``. The id is there as soon as a worker has looked which database this is.
+ID, NAME, SYSTEM, OBJECT = "deployment_id", "deployment", "system_identifier", "database_oid"
 COPY_SEEN_AT = "copy_seen_at"  #: when a worker first noticed that this is a copy
 RESUMED_AT = "resumed_at"  #: when the workers that were started with --paused were last told to send
 
@@ -27,7 +27,7 @@ COPIED_STATE, PAUSED_STATE = "copied", "paused"
 class Identity:
     """``name``: OUTBOX_DEPLOYMENT. The others are PostgreSQL's own; None on SQLite and where nothing tells them."""
 
-    name: str
+    name: str | None
     system: str | None = None
     database: str | None = None
 
@@ -43,7 +43,7 @@ class Copied:
     seen_at: datetime | None = None
 
 
-def identity(db: Database, *, name: str) -> Identity:
+def identity(db: Database, *, name: str | None) -> Identity:
     """Of the database behind ``db`` now."""
     if dialect_of(db) != "postgresql":
         return Identity(name)
@@ -55,15 +55,20 @@ def identity(db: Database, *, name: str) -> Identity:
 def remembered(db: Database) -> Identity | None:
     """As the first worker found it, or as an operator confirmed it; None before any worker was here."""
     known = _known(db)
-    return Identity(known[NAME], known.get(SYSTEM), known.get(OBJECT)) if NAME in known else None
+    return Identity(known.get(NAME), known.get(SYSTEM), known.get(OBJECT)) if ID in known else None
 
 
-def copied(db: Database, *, name: str) -> Copied | None:
+def copied(db: Database, *, name: str | None) -> Copied | None:
     """None: this is the database that workers of the deployment ``name`` may send from."""
     before = remembered(db)
     if before is None or not (differs := differences(before, identity(db, name=name))):
         return None
     return Copied(differs, _moment(_known(db).get(COPY_SEEN_AT)))
+
+
+def copy_seen_at(db: Database) -> datetime | None:
+    """When a worker first noticed that this is a copy, while nobody has confirmed it; whatever the reader is."""
+    return _moment(_known(db).get(COPY_SEEN_AT))
 
 
 def differences(before: Identity, now: Identity) -> tuple[str, ...]:
@@ -89,7 +94,7 @@ _SYSTEM = sa.text("SELECT system_identifier::text FROM pg_control_system()")
 
 
 def _known(db: Database) -> dict[str, str]:
-    names = (NAME, SYSTEM, OBJECT, COPY_SEEN_AT, RESUMED_AT)
+    names = (ID, NAME, SYSTEM, OBJECT, COPY_SEEN_AT, RESUMED_AT)
     query = sa.select(outbox_meta.c.name, outbox_meta.c.value).where(outbox_meta.c.name.in_(names))
     return {one.name: one.value for one in db.execute(query)}
 

@@ -26,26 +26,29 @@ from outbox_admin.db.store.rows import (
     take_ids,
     unexpired,
 )
+from outbox_admin.ids import new_id
 
 #: Of a message that the original may have sent after the copy was made.
 ELSEWHERE = Cause(Phase.LEASE, Kind.COPIED)
 
 
-def check(db: Database, *, name: str, now: datetime) -> Copied | None:
+def check(db: Database, *, name: str | None, now: datetime) -> Copied | None:
     """None when sending is right here. The first worker of all writes down which database this is."""
-    if reads.remembered(db) is None:
-        _remember(db, reads.identity(db, name=name))
-    found = reads.copied(db, name=name)
-    if found is not None and found.seen_at is None:
+    here, before = reads.identity(db, name=name), reads.remembered(db)
+    if before is None or (found := reads.copied(db, name=name)) is None:
+        if before != here:
+            _remember(db, here)
+        return None
+    if found.seen_at is None:
         meta.put_once(db, reads.COPY_SEEN_AT, now.isoformat())
     return found
 
 
-def confirm_copy(db: Database, *, name: str) -> bool:
+def confirm_copy(db: Database, *, name: str | None) -> bool:
     """This database is from now on the one that sends. False when it was that already."""
     if reads.copied(db, name=name) is None:
         return False
-    forgotten = (reads.NAME, reads.SYSTEM, reads.OBJECT, reads.COPY_SEEN_AT)
+    forgotten = (reads.ID, reads.NAME, reads.SYSTEM, reads.OBJECT, reads.COPY_SEEN_AT)
     db.execute(sa.delete(outbox_meta).where(outbox_meta.c.name.in_(forgotten)))
     _remember(db, reads.identity(db, name=name))
     return True
@@ -84,7 +87,13 @@ def may_have_been_sent(*, since: datetime, now: datetime) -> sa.ColumnElement[bo
 
 
 def _remember(db: Database, identity: Identity) -> None:
-    values = ((reads.NAME, identity.name), (reads.SYSTEM, identity.system), (reads.OBJECT, identity.database))
-    for name, value in values:
+    """What is known already stays."""
+    known = {
+        reads.ID: new_id().hex,
+        reads.NAME: identity.name,
+        reads.SYSTEM: identity.system,
+        reads.OBJECT: identity.database,
+    }
+    for name, value in known.items():
         if value is not None:
             meta.put_once(db, name, value)
