@@ -21,6 +21,7 @@ from outbox_admin import Entry, KeyRing, Message, Outbox
 from outbox_admin.db.schema import email_attempt, email_outbox, outbox_worker
 from tests.faults.nursery import PATIENCE, Child, Nursery
 from tests.faults.steps import Fate, Plan
+from tests.faults.timeshift import Shift
 from tests.support import databases
 from tests.support.ports import HOST
 from tests.support.postgres import NOT_FOUND, PostgresServer, find_binaries, running_postgres
@@ -31,7 +32,10 @@ row = email_outbox.c
 
 @dataclass
 class Ground:
-    """``settings`` are those of every worker: ``window="1"``. Times are real; a lease is ended by :meth:`lapse`."""
+    """``settings`` are those of every worker: ``window="1"``.
+
+    Nobody waits for a lease to end: ``shift`` moves the clocks of all workers, :meth:`lapse` ends that of a dead one.
+    """
 
     url: str
     engine: sa.Engine
@@ -47,6 +51,7 @@ class Ground:
         self.ring_file = self.folder / "keyring.json"
         KeyRing.generate().write(self.ring_file)
         self.outbox = Outbox(keys=KeyRing.load(self.ring_file), sender=SENDER)
+        self.shift = Shift(self.folder / "shift")
 
     @property
     def is_postgres(self) -> bool:
@@ -97,7 +102,8 @@ class Ground:
             url += ("&" if "?" in url else "?") + f"application_name={name}"
         environ = self.environ(**settings | {"database_url": url})
         log = self.folder / f"{name}.log"
-        child = self.nursery.start(Plan(environ, lanes=lanes, drain=drain, fate=fate, **more), log)
+        plan = Plan(environ, lanes=lanes, drain=drain, fate=fate, shift=str(self.shift.file), **more)
+        child = self.nursery.start(plan, log)
         self.children.append(child)
         self.names[child.pid] = name
         return child
@@ -108,12 +114,19 @@ class Ground:
         with self.engine.connect() as db:
             return db.execute(beats).first() is not None
 
+    def freeze(self, child: Child) -> None:
+        """Signal 19. On SQLite not while one of its threads holds the write lock, which would stop everybody."""
+        with self.engine.begin():
+            child.signal(signal.SIGSTOP)
+            assert self.nursery.until(lambda: child.stopped)
+
     def clear(self) -> None:
         """Kills what still runs."""
         for child in self.children:
             child.signal(signal.SIGKILL)
         for child in self.children:
             self.nursery.wait(child)
+        self.shift.close()
 
     def rows(self) -> list[Any]:
         with self.engine.connect() as db:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,6 +24,7 @@ from outbox_admin import assemble
 from outbox_admin.config import Settings
 from outbox_admin.delivery.clock import database_time
 from outbox_admin.delivery.worker import Worker
+from tests.faults.timeshift import Shift
 
 
 class Step(StrEnum):
@@ -46,21 +46,23 @@ class Step(StrEnum):
 class Fate:
     """What happens when ``at`` is reached for the ``nth`` time.
 
-    ``act``: the name of a signal, ``exit`` (with 137, as out of memory), or ``cut before``/``cut after``: the proxy
-    listening for such orders at ``proxy`` cuts this connection before the COMMIT arrives, or before its answer does.
+    ``act``: ``halt`` (waits as long as the file ``flag``, which it makes, exists), ``exit`` (with 137, as out of
+    memory), or ``cut before``/``cut after``: the proxy listening for such orders at ``proxy`` cuts this connection
+    before the COMMIT arrives, or before its answer does.
     """
 
     at: Step
     act: str
     nth: int = 1
+    flag: str = ""
     proxy: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One worker process. ``fast_by`` is the error of its host's clock.
+    """One worker process.
 
-    ``hurry`` is how many seconds pass in one, from the moment ``since`` (seconds of the epoch) on.
+    ``fast_by`` is the error of its host's clock; ``shift`` the file that says how far all time is ahead.
     """
 
     environ: dict[str, str]
@@ -68,8 +70,7 @@ class Plan:
     drain: bool = False
     fate: Fate | None = None
     fast_by: float = 0.0
-    hurry: float = 1.0
-    since: float = 0.0
+    shift: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -154,8 +155,11 @@ def _strike(fate: Fate, connection: Any) -> None:
             with socket.create_connection(("127.0.0.1", fate.proxy), timeout=10) as orders:
                 orders.sendall(json.dumps({"port": port, "when": fate.act.split()[1]}).encode() + b"\n")
                 orders.recv(1)  # the proxy has understood
-        case name:
-            os.kill(os.getpid(), signal.Signals[name])
+        case "halt":
+            flag = Path(fate.flag)
+            flag.touch()
+            while flag.exists():
+                time.sleep(0.005)
 
 
 class Ring:
@@ -174,28 +178,23 @@ class Ring:
 
 
 def chance(plan: Plan, doom: Doom) -> assemble.Chance:
-    """Dice that are a step, and a clock as wrong or as hasty as planned."""
+    """Dice that are a step, and clocks that are as wrong and as far ahead as planned."""
+    ahead = Shift(Path(plan.shift)).seconds if plan.shift else lambda: 0.0
 
     def roll() -> float:
         doom.reached(Step.DECIDING)
         return 0.0
 
-    host: Callable[[], datetime] = lambda: assemble.host_time() + timedelta(seconds=plan.fast_by)  # noqa: E731
-    if plan.hurry == 1.0:
-        return assemble.Chance(host=host, source=database_time(host), roll=roll)
+    def host() -> datetime:
+        return assemble.host_time() + timedelta(seconds=plan.fast_by)
 
-    def hurried() -> datetime:
-        return hasty(assemble.host_time(), plan)
-
+    read = database_time(host)
     return assemble.Chance(
-        host=hurried, source=lambda db: hurried(), monotonic=lambda: time.monotonic() * plan.hurry, roll=roll
+        host=lambda: host() + timedelta(seconds=ahead()),
+        source=lambda db: read(db) + timedelta(seconds=ahead()),
+        monotonic=lambda: time.monotonic() + ahead(),
+        roll=roll,
     )
-
-
-def hasty(now: datetime, plan: Plan) -> datetime:
-    """The same in all processes that count from the same moment."""
-    since = datetime.fromtimestamp(plan.since, UTC)
-    return since + (now - since) * plan.hurry
 
 
 def build(plan: Plan) -> Worker:
