@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +21,8 @@ def finishing(ask: Callable[[], None]) -> Iterator[None]:
 
     def called(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
-        ask()
+        # Not here: the main thread may be inside the very lock that `ask` takes, and would wait for itself.
+        _thread.start_new_thread(ask, ())
 
     before = {number: signal.signal(number, called) for number in SIGNALS}
     try:
