@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ import sqlalchemy as sa
 from outbox_admin.crypto.envelope import key_id_of
 from outbox_admin.db.store import claims, marks, release
 from outbox_admin.db.store.claims import Claim, TurnedAway
+from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.hand import Hand
 from outbox_admin.delivery.opening import Ready
 from outbox_admin.delivery.parts import Parts
@@ -39,19 +41,20 @@ class Place:
 class Claiming:
     """Used by one thread. Database errors pass through; :meth:`doubt` follows them."""
 
-    def __init__(self, parts: Parts, place: Place, hand: Hand) -> None:
+    def __init__(self, parts: Parts, place: Place, hand: Hand, fleet: Fleet) -> None:
         self._parts = parts
+        self._fleet = fleet
         self._place = place
         self._hand = hand
         self._doubtful: set[UUID] = set()
 
-    def batch(self, limit: int) -> list[Claim]:
-        """At most ``limit`` due rows; fewer means that no more are due."""
-        return self._claim(partial(claims.claim_batch, limit=limit))
+    def batch(self, limit: int, route: str) -> list[Claim]:
+        """At most ``limit`` due rows; fewer means that no more are due, or that others have shut ``route``."""
+        return self._claim(partial(claims.claim_batch, limit=limit), route)
 
-    def alone(self) -> list[Claim]:
+    def alone(self, route: str) -> list[Claim]:
         """One row that came back from a lost worker, or none."""
-        return self._claim(claims.claim_alone)
+        return self._claim(claims.claim_alone, route)
 
     def doubt(self, token: UUID) -> None:
         """What this token owns is not known; it is released before the next claim."""
@@ -103,19 +106,30 @@ class Claiming:
             number = release.release(db, token=token, ids=ids)
         log.info("%d messages released", number)
 
-    def _claim(self, ask: Callable[..., list[Claim] | TurnedAway]) -> list[Claim]:
+    def _claim(self, ask: Callable[..., list[Claim] | TurnedAway], route: str) -> list[Claim]:
         self.settle()
+        on_trial = self._fleet.is_on_trial(route)  # then the lane holds permits
         for _ in range(TURNS):
             token = self._parts.token()
             self._doubtful.add(token)
             asked = self._parts.clock.monotonic()
-            claimed = self._ask(ask, token)
+            claimed = self._ask(partial(self._permitted, ask, route, on_trial), token)
             self._doubtful.remove(token)
             if not isinstance(claimed, TurnedAway):
                 self._hand.take(token, claimed, leased_from=asked)
                 return claimed
             log.info("%d messages turned away: held, suppressed or superseded", claimed.number)
         return []
+
+    def _permitted(
+        self,
+        ask: Callable[..., list[Claim] | TurnedAway],
+        route: str,
+        on_trial: bool,
+        db: sa.Connection,
+        **terms: Any,
+    ) -> list[Claim] | TurnedAway:
+        return ask(db, **terms) if self._fleet.may_claim(db, route, on_trial=on_trial) else []
 
     def _ask(self, ask: Callable[..., list[Claim] | TurnedAway], token: UUID) -> list[Claim] | TurnedAway:
         rules, worker = self._parts.rules, self._place.worker

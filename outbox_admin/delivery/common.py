@@ -126,5 +126,6 @@ class Common:
         self.halted: Halt | None = None
         self.tally = Tally()
         self.proofs = Proofs()
-        self.pauses = Pauses(on=parts.rules.breaker, now=parts.clock.monotonic, roll=parts.roll)
+        clock = parts.clock
+        self.pauses = Pauses(on=parts.rules.breaker, now=clock.monotonic, moment=clock.now, roll=parts.roll)
         self.unreadables = Unreadables(on=parts.rules.breaker)

@@ -17,6 +17,7 @@ from outbox_admin.db.store.rows import UNREADABLE
 from outbox_admin.delivery.claiming import Claiming, Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.hand import Hand
 from outbox_admin.delivery.handover import Handover
 from outbox_admin.delivery.ledger import Ledger
@@ -53,11 +54,12 @@ class Dispatcher:
         self._parts = parts
         self._common = common
         self.hand = Hand()
-        self.ledger = Ledger(parts, common, place, self.hand)
-        self.claiming = Claiming(parts, place, self.hand)
+        self._fleet = Fleet(parts, common.pauses, place.worker, place.shard)
+        self.ledger = Ledger(parts, common, place, self.hand, self._fleet)
+        self.claiming = Claiming(parts, place, self.hand, self._fleet)
         self._desk = Desk(parts.ring, common.proofs, rules.sender or "", parts.templates)
         turns = Turns(parts, common.stopping)
-        self._ways = Ways(parts, common.pauses, turns)
+        self._ways = Ways(parts, self._fleet, turns, common.stopping)
         self._handover = Handover(parts, common, self._ways, turns, self.claiming, self.ledger, self.hand)
         # With a rate each message waits for its own slot; a mark that covered several would be old by then.
         self._pace = Pace(batch=rules.batch, window=1 if turns.limited else rules.window)
@@ -117,16 +119,16 @@ class Dispatcher:
 
     def _batch(self, way: Way) -> Cycle:
         began = self._parts.clock.monotonic()
-        with self._common.pauses.reserve(way.route, self._pace.size) as room:
-            claims = self.claiming.batch(room) if room else []
-            finished = self._work(claims, way)
+        with self._fleet.reserve(way.route, self._pace.size) as room:
+            claims = self.claiming.batch(room, way.route) if room else []
+            finished = self._work(claims, way) and not self._ways.is_shut(way)
         if finished and room:
             self._pace.note(asked=room, got=len(claims), seconds=self._parts.clock.monotonic() - began)
         return Cycle(len(claims), more=not finished or 0 < room <= len(claims))
 
     def _single(self, way: Way, before: Cycle) -> Cycle:
-        with self._common.pauses.reserve(way.route, 1) as room:
-            claims = self.claiming.alone() if room else []
+        with self._fleet.reserve(way.route, 1) as room:
+            claims = self.claiming.alone(way.route) if room else []
             self._work(claims, way)
         return Cycle(before.claimed + len(claims), more=before.more or bool(claims))
 
@@ -139,6 +141,7 @@ class Dispatcher:
             groups = grouped(self._prepared(window))
             going = all(self._handover.deliver(group, way) for group in groups)
             self.ledger.flush()
+            going = going and not self._ways.is_shut(way)
         self.claiming.release(claims[0].token, self.hand.empty())
         return going
 

@@ -50,6 +50,8 @@ class Handover:
                 return False
             if self.ledger.ripe:
                 self.ledger.flush()
+            if self.ways.is_shut(way):
+                return False
         return True
 
     def _reach(self, group: list[Ready], way: Way) -> list[Ready] | None:
@@ -93,7 +95,7 @@ class Handover:
             return None
         outcome: Outcome
         try:
-            outcome = self.ways.deliver(way, ready.composed)
+            outcome = self.ways.deliver(way, ready.composed, first_fault_at=claim.channel_fault_at)
         except Unsendable as error:
             self.common.tally.add("error")
             log.error("message %s was composed wrongly, nothing was sent: %s", claim.id, describe(error))

@@ -16,6 +16,7 @@ from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.dispatcher import Cycle, Dispatcher
 from outbox_admin.delivery.faults import describe
+from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.ledger import Ledger
 from outbox_admin.delivery.parts import Parts
 
@@ -111,7 +112,8 @@ class Lane:
         handover = self.dispatcher.hand.seize()
         if handover is None:
             return
-        ledger = Ledger(self._parts, self._common, self._place, self.dispatcher.hand)
+        fleet = Fleet(self._parts, self._common.pauses, self._place.worker, self._place.shard)
+        ledger = Ledger(self._parts, self._common, self._place, self.dispatcher.hand, fleet)
         ledger.doubt(handover, Cause(Phase.LEASE, Kind.WORKER_LOST))
         ledger.flush()
 

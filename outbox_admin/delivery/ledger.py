@@ -22,6 +22,7 @@ from outbox_admin.db.store.results import Result
 from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe, is_refusal
+from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.hand import Hand, Open
 from outbox_admin.delivery.parts import Parts
 
@@ -46,13 +47,15 @@ class Answer(Enum):
 class Ledger:
     """One lane's results on their way into the database; used by one thread."""
 
-    def __init__(self, parts: Parts, common: Common, place: Place, hand: Hand) -> None:
+    def __init__(self, parts: Parts, common: Common, place: Place, hand: Hand, fleet: Fleet) -> None:
         self._parts = parts
+        self._fleet = fleet
         self._common = common
         self._place = place
         self._hand = hand
         self._open: list[Result] = []
         self._since = 0.0
+        self._telling = False
         self._refused: list[Result] = []
         self._refused_at = 0.0
         #: Monotonic second of the last flush that reached the database.
@@ -77,6 +80,8 @@ class Ledger:
     def put(self, claim: Claim, change: Change, *, route: str, started_at: datetime) -> None:
         if not self._open:
             self._since = self._parts.clock.monotonic()
+        if self._common.pauses.on and change.state is not State.SENT:
+            self._telling = True
         change, detail = self._sealed(claim, change)
         ended_at = self._parts.clock.now()
         redirected_to = self._parts.redirect_to if route else None
@@ -89,8 +94,9 @@ class Ledger:
 
     @property
     def ripe(self) -> bool:
-        """Whether the oldest result has waited long enough."""
-        return bool(self._open) and self._parts.clock.monotonic() - self._since >= FLUSH_AFTER
+        """Whether the oldest result has waited long enough, or one tells the others something of the route."""
+        waited = self._parts.clock.monotonic() - self._since >= FLUSH_AFTER
+        return bool(self._open) and (waited or self._telling)
 
     def flush(self) -> bool:
         """Writes all results, however long that takes. False only when the process ends before it could."""
@@ -106,7 +112,7 @@ class Ledger:
         """False while the database is away."""
         match self._ask(self._open):
             case Answer.TAKEN:
-                self._open = []
+                self._open, self._telling = [], False
                 return True
             case Answer.REFUSED:
                 return all(self._write_alone(result) for result in tuple(self._open))
@@ -141,11 +147,13 @@ class Ledger:
         try:
             with self._parts.engine.begin() as db:
                 ours = store.record(db, results, now=now, worker=place.worker, shard=place.shard, lease=lease)
+                verdicts = self._fleet.judge(db, results, now=now)
         except Exception as error:  # noqa: BLE001 - whatever it is, the result must not be lost
             self._common.tally.add("error")
             log.warning("%d results wait to be recorded: %s", len(results), describe(error))
             return Answer.REFUSED if is_refusal(error) else Answer.AWAY
         self._hand.renewed(asked)
+        self._fleet.learn(verdicts)
         self.recorded_at = self._parts.clock.monotonic()
         for result in results:
             self._tell(result, ours=result.claim.id in ours)

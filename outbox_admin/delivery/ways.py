@@ -1,20 +1,22 @@
 """One lane's ways out: a session for each route, and which of them may be used now.
 
-The first route that is not paused is taken. A paused one is probed when its wait is over, by one lane of the process,
+The first route that is not paused is taken. A paused one is probed when its wait is over, by one lane of all workers,
 without a message at risk.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
 from outbox_admin.core.classify import Break, Reply, classify
 from outbox_admin.core.lifecycle import ChannelFault, Outcome
+from outbox_admin.delivery.common import Stopping
 from outbox_admin.delivery.compose import Composed
+from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.parts import Parts
-from outbox_admin.delivery.pauses import Pauses
 from outbox_admin.delivery.routes import Route
 from outbox_admin.delivery.simulated import ROUTE, SimulatedSession
 from outbox_admin.delivery.smtp import SmtpSession
@@ -45,29 +47,37 @@ class Way:
 class Ways:
     """Used by one thread; only the pauses are shared with the other lanes."""
 
-    def __init__(self, parts: Parts, pauses: Pauses, turns: Turns) -> None:
+    def __init__(self, parts: Parts, fleet: Fleet, turns: Turns, stopping: Stopping) -> None:
         self._parts = parts
-        self._pauses = pauses
+        self._fleet = fleet
+        self._pauses = fleet.pauses
+        self._stopping = stopping
         self._ways = [Way(route.name, _session(route, parts, turns)) for route in parts.routes] or [
             Way(ROUTE, SimulatedSession())
         ]
 
     def pick(self) -> Way | None:
         """The way for the next claim; None while every route is paused."""
+        self._fleet.look()
         for way in self._ways:
-            if not self._pauses.shut(way.route):
-                return way
-            if self._pauses.take_probe(way.route) and self._probe(way):
+            if self._pauses.shut(way.route):
+                if self._fleet.take_probe(way.route) and self._probe(way):
+                    return way
+            elif not self._fleet.is_full(way.route):
                 return way
         return None
+
+    def is_shut(self, way: Way) -> bool:
+        """Whether nothing more may be sent over it, so far as is known here."""
+        return self._pauses.shut(way.route)
 
     def connect(self, way: Way) -> Outcome | None:
         """None when the relay is ready for a message; a connection that went stale is replaced."""
         event = way.session.open()
         return None if event is None else self._judge(way, event)
 
-    def deliver(self, way: Way, composed: Composed) -> Outcome:
-        """Hands one message over and says what the relay made of it."""
+    def deliver(self, way: Way, composed: Composed, *, first_fault_at: datetime | None = None) -> Outcome:
+        """Hands one message over and says what the relay made of it. ``first_fault_at``: when it last met a fault."""
         recipient = self._parts.redirect_to or composed.recipient
         event = way.session.deliver(
             composed.sender,
@@ -75,7 +85,7 @@ class Ways:
             composed.content,
             smtputf8=composed.smtputf8 or not recipient.isascii(),
         )
-        return self._judge(way, event)
+        return self._judge(way, event, first_fault_at=first_fault_at)
 
     def note(self, way: Way, outcome: Outcome) -> bool:
         """Tells the route's breaker. True when the lane must not go on over this way."""
@@ -104,12 +114,17 @@ class Ways:
         fault = outcome.cause if isinstance(outcome, ChannelFault) else None
         if fault is not None:
             way.session.close()
-        self._pauses.probed(way.route, fault)
+        if fault is not None and self._stopping.asked.is_set():
+            self._fleet.give_back(
+                way.route
+            )  # cut off by ourselves it tells nothing; another may probe at once
+        else:
+            self._fleet.probed(way.route, fault)
         return fault is None
 
-    def _judge(self, way: Way, event: Reply | Break) -> Outcome:
+    def _judge(self, way: Way, event: Reply | Break, *, first_fault_at: datetime | None = None) -> Outcome:
         outcome = classify(event, literal_5xx=self._parts.rules.literal_5xx)
-        return self._pauses.temper(way.route, outcome)
+        return self._pauses.judge(way.route, outcome, first_fault_at=first_fault_at)
 
 
 def _session(route: Route, parts: Parts, turns: Turns) -> SmtpSession:

@@ -267,7 +267,7 @@ def test_oc_46_a_late_success_is_recorded_where_nobody_sends_again(room: Room) -
 
 def test_a_row_that_came_back_from_a_lost_worker_travels_alone(room: Room, relay: Catcher) -> None:
     lost = [room.enqueue(f"{number}@example.com") for number in range(3)]
-    room.dispatcher(route_to(relay.port)).claiming.batch(3)
+    room.dispatcher(route_to(relay.port)).claiming.batch(3, "primary")
     room.clock.advance(minutes=4, seconds=59)
     assert room.reclaim() == 0
     room.clock.advance(seconds=2)
@@ -355,7 +355,7 @@ def test_two_lanes_that_read_the_same_candidates_share_them(room: Room, relay: C
     for number in range(10):
         room.enqueue(f"{number}@example.com")
     one, other = room.dispatcher(route_to(relay.port)), room.dispatcher(route_to(relay.port))
-    mine, theirs = one.claiming.batch(6), other.claiming.batch(6)
+    mine, theirs = one.claiming.batch(6, "primary"), other.claiming.batch(6, "primary")
     assert {claim.id for claim in mine}.isdisjoint({claim.id for claim in theirs})
     assert len(mine) + len(theirs) == 10
 

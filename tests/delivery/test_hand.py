@@ -15,7 +15,7 @@ from tests.delivery.room import Room
 def claims(sqlite_room: Room) -> list[Claim]:
     for number in range(3):
         sqlite_room.enqueue(f"{number}@example.com")
-    return sqlite_room.dispatcher().claiming.batch(3)
+    return sqlite_room.dispatcher().claiming.batch(3, "simulated")
 
 
 @pytest.fixture

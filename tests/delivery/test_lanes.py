@@ -45,7 +45,7 @@ def test_a_large_message_within_its_own_limit_is_not_stuck(room: Room) -> None:
 def test_stopping_goes_on_where_the_rest_cannot_be_released(room: Room) -> None:
     lane = Worker(room.parts()).lanes[0]
     row_id = room.enqueue()
-    lane.dispatcher.claiming.batch(1)
+    lane.dispatcher.claiming.batch(1, "simulated")
 
     def breaks(*values: Any) -> None:
         raise ZeroDivisionError

@@ -13,7 +13,7 @@ REFUSED = Cause(Phase.RCPT, Kind.RECIPIENT_REJECTED, 550, "5.6.0")
 
 
 def pauses(clock: FakeClock, *, on: bool = True) -> Pauses:
-    return Pauses(on=on, now=clock.monotonic, roll=lambda: 0.0)
+    return Pauses(on=on, now=clock.monotonic, moment=clock.now, roll=lambda: 0.0)
 
 
 def test_a_fault_shuts_the_route_for_all_lanes_and_one_of_them_probes(clock: FakeClock) -> None:
@@ -56,17 +56,8 @@ def test_after_a_fault_in_the_transaction_trials_refuse_nothing(clock: FakeClock
     clock.advance(seconds=10)
     shared.take_probe("primary")
     shared.probed("primary", None)
-    assert isinstance(shared.temper("primary", Rejected(REFUSED)), Deferred)
-    assert isinstance(shared.temper("secondary", Rejected(REFUSED)), Rejected)
-
-
-def test_a_storm_counts_anew_after_it_has_paused_the_route(clock: FakeClock) -> None:
-    shared = pauses(clock)
-    assert [shared.note("primary", Rejected(REFUSED)) for _ in range(21)] == [False] * 20 + [True]
-    clock.advance(seconds=10)
-    shared.take_probe("primary")
-    shared.probed("primary", None)
-    assert not shared.note("primary", Rejected(REFUSED))
+    assert isinstance(shared.judge("primary", Rejected(REFUSED)), Deferred)
+    assert isinstance(shared.judge("secondary", Rejected(REFUSED)), Rejected)
 
 
 def test_turned_off_nothing_pauses(clock: FakeClock) -> None:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from outbox_admin import ConfigurationError, KeyRing
 from outbox_admin.db.schema import outbox_key, outbox_worker
+from outbox_admin.db.store import witnesses
 from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.routes import Route
 from outbox_admin.delivery.worker import STUCK_AFTER, Worker
@@ -189,12 +190,15 @@ def test_a_hand_over_that_had_not_begun_when_the_grace_ended_is_not_in_doubt(roo
 
 def test_the_heartbeat_names_the_worker_its_keys_and_its_pauses(room: Room) -> None:
     room.enqueue()
+    with room.engine.begin() as db:
+        witnesses.note(db, "primary", worker="another", now=room.clock.now(), good=True)
     with Relay({"CONNECT": "554 no service"}) as broken, running(room.parts(route_to(broken.port))) as worker:
         until(lambda: worker.common.tally.of("channel_fault"))
         worker._beat()
         row = heartbeat(room)
     assert (row.kind, row.state, row.lanes, row.simulating) == ("worker", "active", 1, False)
     assert row.key_ids == sorted(room.ring.usable_ids)
+    assert row.routes == ["primary"]
     [pause] = row.breakers.values()
     assert (pause["phase"], pause["kind"], pause["code"]) == ("greeting", pause["kind"], 554)
     assert row.faults == 1

@@ -61,6 +61,7 @@ class Claim:
     maybe_delivered: bool
     supersede_key: str | None
     lease_until: datetime
+    channel_fault_at: datetime | None = None
 
     @property
     def standing(self) -> Standing:
@@ -171,7 +172,8 @@ _SIZE = sa.func.coalesce(sa.func.length(row.payload), 0)
 _RETURNED = (
     *(row.id, row.claim_token, row.attempts, row.max_attempts, row.tries, row.retries, row.idempotency_key),
     *(row.part, row.recipient, row.template_key, row.key_id, row.message_id, row.on_unknown, row.created_at),
-    *(row.not_before, row.expires_at, row.first_due_at, row.channel_faults, row.maybe_delivered),
+    *(row.not_before, row.expires_at, row.first_due_at, row.channel_faults, row.channel_fault_at),
+    row.maybe_delivered,
     *(row.supersede_key, row.lease_until, row.priority, row.due_at),
     _SIZE.label("size"),
     sa.case((_SIZE <= INLINE, row.payload)).label("inline_payload"),
@@ -200,6 +202,7 @@ def _claim(one: Any) -> Claim:
         expires_at=one.expires_at,
         first_due_at=one.first_due_at,
         channel_faults=one.channel_faults,
+        channel_fault_at=one.channel_fault_at,
         maybe_delivered=one.maybe_delivered,
         supersede_key=one.supersede_key,
         lease_until=one.lease_until,

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from outbox_admin.core.breaker import proven_by_probe
 from outbox_admin.core.lifecycle import LIVE, WITH_PAYLOAD, Change, State
 from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store import attempts, superseding
@@ -104,6 +105,7 @@ _NEW: dict[str, Any] = {
     "sent_at": row.sent_at.type,
     "given_back": sa.Integer(),
     "faults": sa.Integer(),
+    "fault_at": row.channel_fault_at.type,
     "doubtful": sa.Boolean(),
     "keeps_payload": sa.Boolean(),
     "keeps_mark": sa.Boolean(),
@@ -131,6 +133,7 @@ def _new(result: Result, now: datetime) -> dict[str, Any]:
         "sent_at": result.ended_at if sent else None,
         "given_back": 0 if change.counted else 1,
         "faults": 1 if change.outcome == "channel_fault" else 0,
+        "fault_at": result.ended_at if _met_a_fault(change) else None,
         "doubtful": change.maybe_delivered,
         "keeps_payload": change.state in WITH_PAYLOAD,
         "keeps_mark": change.outcome == "unknown",
@@ -139,6 +142,12 @@ def _new(result: Result, now: datetime) -> dict[str, Any]:
         "detail": result.detail,
         **of_cause(change.cause),
     }
+
+
+def _met_a_fault(change: Change) -> bool:
+    """Of the channel, from MAIL on: the message may be to blame after all, so it is remembered (E21)."""
+    cause = change.cause if change.outcome == "channel_fault" else None
+    return cause is not None and not proven_by_probe(cause)
 
 
 def _parameters(results: Sequence[Result], now: datetime) -> dict[str, Any]:
@@ -184,6 +193,7 @@ def _assigned(new: Any) -> dict[str, Any]:
         "sent_at": new.sent_at,
         "attempts": row.attempts - new.given_back,
         "channel_faults": row.channel_faults + new.faults,
+        "channel_fault_at": sa.func.coalesce(row.channel_fault_at, new.fault_at),
         "maybe_delivered": sa.or_(row.maybe_delivered, new.doubtful),
         "handover_at": sa.case((new.keeps_mark, row.handover_at)),
         "payload": sa.case((new.keeps_payload, row.payload)),

@@ -5,6 +5,7 @@ A worker writes its own rows only, so nobody waits for anybody here.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,8 +13,8 @@ import sqlalchemy as sa
 
 from outbox_admin.core.breaker import Breaker
 from outbox_admin.core.storm import Slice, Weather
-from outbox_admin.db.schema import outbox_route_worker, outbox_worker
-from outbox_admin.db.store.rows import Database, upsert
+from outbox_admin.db.schema import outbox_route_worker
+from outbox_admin.db.store.rows import Database, among, upsert
 
 #: Who had an acceptance or a good probe so recently, and no fault since, is well.
 RECENT = timedelta(seconds=30)
@@ -28,9 +29,9 @@ def note(db: Database, route: str, *, worker: str, now: datetime, good: bool) ->
     _put(db, route, worker, {"good_at" if good else "fault_at": now})
 
 
-def note_weather(db: Database, route: str, *, worker: str, weather: Weather) -> None:
-    """The judgements that this worker saw in the last minutes."""
-    slices = [[part.start, part.judged, part.rejected] for part in weather.slices]
+def note_weather(db: Database, route: str, *, worker: str, weather: Weather | None) -> None:
+    """The judgements that this worker saw in the last minutes; None: they have been taken note of."""
+    slices = [[part.start, part.judged, part.rejected] for part in weather.slices] if weather else []
     _put(db, route, worker, {"weather": slices or None})
 
 
@@ -58,10 +59,9 @@ def weathers(db: Database, route: str, *, but: str) -> list[Weather]:
     ]
 
 
-def forget(db: Database) -> int:
-    """Removes what workers left behind that are themselves forgotten; the number of rows."""
-    known = sa.exists().where(outbox_worker.c.id == witness.worker)
-    return len(db.execute(sa.delete(outbox_route_worker).where(~known).returning(witness.worker)).all())
+def forget(db: Database, workers: Collection[str]) -> None:
+    """Removes what these left behind."""
+    db.execute(sa.delete(outbox_route_worker).where(among(witness.worker, workers)))
 
 
 def _other(route: str, worker: str) -> sa.ColumnElement[bool]:

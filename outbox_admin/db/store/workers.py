@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from outbox_admin.core.health import FORGOTTEN_AFTER, LOST_AFTER
 from outbox_admin.db.schema import outbox_worker
+from outbox_admin.db.store import witnesses
 from outbox_admin.db.store.rows import Database, upsert
 
 STOPPED = "stopped"
@@ -20,7 +21,8 @@ STOPPED = "stopped"
 class Heartbeat:
     """The columns of ``outbox_worker``. ``state``: active, draining or stopped; counters since the start.
 
-    ``breakers``: by route ``{"since":, "until":, "phase":, "kind":, "code":}``, times in ISO format with offset.
+    ``routes``: those whose breakers it shares. ``breakers``: where it pauses alone, by route ``{"since":, "until":,
+    "phase":, "kind":, "code":}``, times in ISO format with offset.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Heartbeat:
     faults: int = 0
     errors: int = 0
     breakers: Mapping[str, Any] | None = None
+    routes: Collection[str] = ()
     simulating: bool = False
     seals_until: datetime | None = None
     redirect_to: str | None = None
@@ -49,8 +52,8 @@ class Heartbeat:
 
 def beat(db: Database, heartbeat: Heartbeat, *, now: datetime) -> None:
     """Writes the worker's row, the first time and every time."""
-    rings = {"key_ids": sorted(heartbeat.key_ids), "revoked_ids": sorted(heartbeat.revoked_ids)}
-    values = asdict(heartbeat) | rings | {"beat_at": now}
+    lists = {name: sorted(getattr(heartbeat, name)) for name in ("key_ids", "revoked_ids", "routes")}
+    values = asdict(heartbeat) | lists | {"beat_at": now}
     insert = upsert(db, outbox_worker).values(values)
     renewed = {name: insert.excluded[name] for name in values if name != "id"}
     db.execute(insert.on_conflict_do_update(index_elements=[outbox_worker.c.id], set_=renewed))
@@ -66,4 +69,7 @@ def live_keys(db: Database, *, now: datetime) -> set[str]:
 def forget_lost(db: Database, *, now: datetime, after: timedelta = FORGOTTEN_AFTER) -> int:
     """Removes workers that have been silent for ``after``; their number."""
     silent = sa.delete(outbox_worker).where(outbox_worker.c.beat_at < now - after)
-    return len(db.execute(silent.returning(outbox_worker.c.id)).all())
+    gone = list(db.execute(silent.returning(outbox_worker.c.id)).scalars())
+    if gone:
+        witnesses.forget(db, gone)
+    return len(gone)
