@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from outbox_admin.core.catalogue import cure, words
-from outbox_admin.core.health import START_COMMANDS, Figures, Finding, Level, MissingKey, Pause
+from outbox_admin.core import stops
+from outbox_admin.core.health import START_COMMANDS, Figures, Finding, Level
 from outbox_admin.core.words import plural, span
 
 #: Seconds since the earliest passed ``due_at``: (warning, critical). Over it, the dispatcher stands still.
@@ -36,13 +36,17 @@ def findings(figures: Figures) -> tuple[Finding, ...]:
 
 def _all(figures: Figures) -> Iterator[Finding]:
     yield _workers(figures)
-    yield from (_missing_key(key, now=figures.now) for key in figures.missing_keys)
+    yield from stops.copied(figures)
+    yield from stops.paused(figures)
+    yield from stops.missing_keys(figures)
     yield from _sealing(figures)
-    yield from (_pause(pause, now=figures.now) for pause in figures.pauses)
+    yield from stops.routes(figures)
+    yield from stops.holds(figures)
     yield _due(figures)
     yield _pending(figures)
     yield from _held(figures)
     yield from _dead(figures)
+    yield from stops.redirected(figures)
 
 
 def _workers(figures: Figures) -> Finding:
@@ -56,6 +60,10 @@ def _workers(figures: Figures) -> Finding:
         level = Level.WARNING if figures.oldest_due is None else Level.CRITICAL
         cure = "Start one: " + ", or ".join(START_COMMANDS) + "."
         return Finding("workers", level, f"No worker reports; nothing is sent.{seen}", cure)
+    if crew.active + crew.draining == 0:
+        return Finding(
+            "workers", Level.WARNING, f"{plural(crew.alive, 'worker')} alive, and none of them sends."
+        )
     if crew.stuck:
         sentence = (
             f"{crew.stuck} of {crew.alive} workers made no progress for over 200 s while holding messages."
@@ -67,20 +75,8 @@ def _workers(figures: Figures) -> Finding:
             "Look at its log and restart it; its messages come back by themselves.",
         )
     lost = f" {crew.lost} stopped reporting." if crew.lost else ""
-    return Finding("workers", Level.OK, f"{plural(crew.alive, 'worker')} at work.{lost}")
-
-
-def _missing_key(key: MissingKey, *, now: datetime) -> Finding:
-    some = key.waiting.value == 1 and not key.waiting.capped
-    verb, pronoun = ("message waits", "it is") if some else ("messages wait", "they are")
-    left = (key.rejects_at - now).total_seconds()
-    when = f"in {span(left)}" if left > 0 else "with the next cycle"
-    return Finding(
-        "key",
-        Level.CRITICAL,
-        f"{key.waiting} {verb} for key {key.kid}, which no worker holds.",
-        f"Restore the key ring, or declare the key lost; {when} {pronoun} rejected.",
-    )
+    working = crew.active + crew.draining
+    return Finding("workers", Level.OK, f"{plural(working, 'worker')} at work.{lost}")
 
 
 def _sealing(figures: Figures) -> Iterator[Finding]:
@@ -95,28 +91,14 @@ def _sealing(figures: Figures) -> Iterator[Finding]:
     yield Finding("sealing", Level.WARNING, f"In {left} no key seals any more; then enqueue refuses.", cure)
 
 
-def _pause(pause: Pause, *, now: datetime) -> Finding:
-    where = f"route {pause.route}"
-    who = f"Sending on {where} is paused" if pause.host is None else f"Worker {pause.host} has paused {where}"
-    since = f" for {span((now - pause.since).total_seconds())}" if pause.since else ""
-    why = f": {words(pause.cause)}" if pause.cause else ""
-    sentence = f"{who}{since}{why}.{_probe(pause, now=now)}"
-    return Finding("route", Level.WARNING, sentence, cure(pause.cause) if pause.cause else "Check the relay.")
-
-
-def _probe(pause: Pause, *, now: datetime) -> str:
-    if pause.next_probe_at is None:
-        return ""
-    left = (pause.next_probe_at - now).total_seconds()
-    return f" Next try in {span(left)}." if left > 0 else " It is tried now."
-
-
 def _due(figures: Figures) -> Finding:
     age = figures.oldest_due
     if age is None:
         return Finding("due", Level.OK, "Nothing is overdue.")
     level = _graded(age, DUE_LIMITS)
-    cure = "" if level is Level.OK else "The dispatcher does not keep up: see the workers and the routes."
+    stopped = figures.pauses or figures.crew.copied or figures.crew.paused
+    slow = "The dispatcher does not keep up: see the workers and the routes."
+    cure = "" if level is Level.OK else "It waits for what is said above." if stopped else slow
     return Finding(
         "due",
         level,
@@ -141,18 +123,13 @@ def _pending(figures: Figures) -> Finding:
 
 def _held(figures: Figures) -> Iterator[Finding]:
     for reason, count in figures.held.items():
-        if count.value == 0:
+        if count.value == 0 or reason == "hold":  # told hold by hold
             continue
         level, sentence, cure = _HELD.get(reason, (Level.WARNING, "{n} messages are held.", ""))
         yield Finding("held", level, sentence.format(n=count), cure)
 
 
 _HELD = {
-    "hold": (
-        Level.WARNING,
-        "{n} messages wait for a pause to be lifted.",
-        "Lift the pause when its reason is gone.",
-    ),
     "format": (
         Level.WARNING,
         "{n} messages were sealed by a newer version than any worker understands.",
@@ -178,8 +155,8 @@ def _dead(figures: Figures) -> Iterator[Finding]:
         yield Finding(
             "uncertain",
             Level.WARNING,
-            f"{figures.uncertain} may have been delivered; nobody knows.",
-            "Ask the relay's log, then retry or leave them.",
+            f"{figures.uncertain} in doubt: may have been delivered, and nobody knows.",
+            "Look for them in the relay's log, then settle each: outbox-admin settle, or on its page.",
         )
     if figures.rejected_last_hour.value:
         level = Level.WARNING if figures.rejected_last_hour.value > REJECTED_LIMIT else Level.OK

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from outbox_admin.core.cause import Cause
+from outbox_admin.core.hold import Hold
 
 #: Without a beat for so long a worker counts as lost (E20).
 LOST_AFTER = timedelta(seconds=30)
@@ -49,12 +50,16 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class MissingKey:
-    """Rows wait for a key that no live worker holds. ``since`` is when that was noticed first."""
+    """Rows wait for a key that no live worker holds. ``since`` is when that was noticed first.
+
+    ``revoked``: a live worker's ring has it and calls it revoked; then nothing is rejected until somebody decides.
+    """
 
     kid: str
     waiting: Count
     since: datetime
     grace: timedelta
+    revoked: bool = False
 
     @property
     def rejects_at(self) -> datetime:
@@ -63,38 +68,61 @@ class MissingKey:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A route on which nothing is sent. ``host`` None: the whole fleet; else this worker only."""
+    """A route on which nothing is sent. ``host`` None: the whole fleet; else this worker only.
+
+    ``trials``: so many messages are tried at a time, to see whether it works again. ``probing_by``: who asks the relay
+    right now.
+    """
 
     route: str
     host: str | None
     cause: Cause | None
     since: datetime | None
     next_probe_at: datetime | None
+    trials: int | None = None
+    probing_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A hold in force. ``rows``: due messages that it keeps back; what is not due yet is not among them."""
+
+    hold: Hold
+    rows: Count
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Workers by what their heartbeat says. *Lost*: no beat for 30 s. *Stuck*: holds rows, no progress for 200 s."""
+    """Workers by what their heartbeat says. *Lost*: no beat for 30 s. *Stuck*: holds rows, no progress for 200 s.
+
+    *Copied* and *paused* workers are alive and send nothing: their database is a copy; they were started so.
+    """
 
     active: int = 0
     draining: int = 0
     lost: int = 0
     stuck: int = 0
     last_beat_at: datetime | None = None
+    copied: int = 0
+    paused: int = 0
 
     @property
     def alive(self) -> int:
-        return self.active + self.draining
+        return self.active + self.draining + self.copied + self.paused
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence about one thing: what is, since when, and what to do (``cure``, empty when all is well)."""
+    """One sentence about one thing: what is, since when, and what to do (``cure``, empty when all is well).
+
+    ``subject``: the route, hold or key that something can be done about.
+    """
 
     topic: str
     level: Level
     sentence: str
     cure: str = ""
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +131,7 @@ class Figures:
 
     ``held`` counts rows that wait for something else than their time: by hold, format, unreadable. ``seals_until``:
     when the first of the workers' key rings has no key left that seals; the producers' rings are copies of these.
+    ``copied_since``: when a worker first saw that this database is a copy; sending has stopped.
     """
 
     now: datetime
@@ -115,5 +144,8 @@ class Figures:
     held: dict[str, Count]
     missing_keys: tuple[MissingKey, ...] = ()
     pauses: tuple[Pause, ...] = ()
+    holds: tuple[Held, ...] = ()
+    copied_since: datetime | None = None
     simulating: bool = False
+    redirected_to: tuple[str, ...] = ()
     seals_until: datetime | None = None

@@ -7,10 +7,12 @@ from datetime import datetime
 
 from flask import url_for
 
+from outbox_admin.core.hold import STAMP
 from outbox_admin.core.lifecycle import LIVE, OnUnknown, State
 from outbox_admin.core.words import span
 from outbox_admin.db.reads import message as reads
 from outbox_admin.db.reads.rows import MessageDetail
+from outbox_admin.web.held import held_words, key_note
 from outbox_admin.web.present import (
     Badge,
     CauseView,
@@ -18,7 +20,6 @@ from outbox_admin.web.present import (
     attempts,
     badge,
     cause_view,
-    held_words,
     mask,
     maybe,
     moment,
@@ -87,6 +88,7 @@ class Detail:
     payload: str
     size: str
     held: str
+    by_hold: bool
     doubtful: bool
     cause: CauseView | None
     live: bool
@@ -117,10 +119,11 @@ def detail(asking: Visit, message: MessageDetail, *, revealed: bool = False) -> 
         priority={0: "urgent", 1: "normal", 2: "bulk"}.get(message.priority, str(message.priority)),
         on_unknown=_ON_UNKNOWN.get(message.on_unknown, message.on_unknown),
         key_id=message.key_id or "",
-        key_note=_key_note(asking, message),
+        key_note=key_note(asking, message),
         payload=payload(message, now=now, keep=asking.console.settings.keep_payload),
         size=_size(message),
-        held=held_words(message.held),
+        held=held_words(asking, message),
+        by_hold=(message.held or "").startswith(STAMP),
         doubtful=message.doubtful,
         cause=cause_view(message.cause, privileged=privileged),
         live=message.state in LIVE,
@@ -186,19 +189,6 @@ def _size(message: MessageDetail) -> str:
     if not message.has_payload or not message.payload_size:
         return ""
     return f"{message.payload_size / 1024:,.1f} KiB sealed"
-
-
-def _key_note(asking: Visit, message: MessageDetail) -> str:
-    standing = reads.key_standing(asking.db, message.key_id)
-    if standing is None:
-        return ""
-    if standing.lost:
-        return "declared lost"
-    if standing.missing_since is None:
-        return ""
-    left = (standing.missing_since + asking.console.settings.unknown_key_grace - asking.now).total_seconds()
-    when = f"in {span(left)}" if left > 0 else "with the next cycle"
-    return f"no worker holds it; {when} the message is rejected, unless the key is revoked"
 
 
 def _siblings(asking: Visit, message: MessageDetail) -> tuple[Sibling, ...]:

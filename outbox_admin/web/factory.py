@@ -18,12 +18,15 @@ from outbox_admin.web import (
     errors,
     frame,
     guard,
+    holds,
     message,
     messages,
     overview,
     probes,
     retry,
+    routes,
     settle,
+    suppressions,
 )
 from outbox_admin.web.database import attach
 from outbox_admin.web.settings import WebSettings
@@ -33,7 +36,20 @@ from outbox_admin.web.visit import EXTENSION, Console
 
 Clock = Callable[[], datetime]
 
-TOPICS = (overview, messages, message, settle, dead, retry, account, frame, probes)
+TOPICS = (
+    overview,
+    messages,
+    message,
+    settle,
+    dead,
+    retry,
+    holds,
+    routes,
+    suppressions,
+    account,
+    frame,
+    probes,
+)
 
 
 def create_app(settings: WebSettings, *, engine: sa.Engine, clock: Clock | None = None) -> Flask:

@@ -9,12 +9,14 @@ from flask import Blueprint, Flask, Response, abort, g, redirect, request, url_f
 from werkzeug.wrappers import Response as BaseResponse
 
 from outbox_admin.core.health import Count
+from outbox_admin.db.reads import holds
 from outbox_admin.db.reads import overview as reads
 from outbox_admin.web import tickets
+from outbox_admin.web.banners import Banner, banners
 from outbox_admin.web.guard import PUBLIC, access, safe_next
 from outbox_admin.web.present import Moment, moment
 from outbox_admin.web.statics import SUFFIXES
-from outbox_admin.web.visit import Role, Visit, console, visit
+from outbox_admin.web.visit import Role, console, visit
 
 pages = Blueprint("frame", __name__)
 
@@ -39,13 +41,13 @@ class Frame:
     user: str | None
     role: str | None
     operator: bool
+    admin: bool
     csrf: str = field(repr=False)
     view: View
     note: str | None
     dead: Count | None
-    simulating: bool
-    insecure: bool
-    notice: str | None
+    holds: int
+    banners: tuple[Banner, ...]
     request_id: str
     time: Moment
     version: str
@@ -64,31 +66,24 @@ def _context() -> dict[str, Any]:
 def _frame() -> Frame:
     now, settings = visit(), console().settings
     principal = now.principal
+    readable = principal is not None and not _broken()
     return Frame(
         environment=settings.environment,
         user=principal.name if principal else None,
         role=principal.role.value if principal else None,
         operator=now.may(Role.OPERATOR),
+        admin=now.may(Role.ADMIN),
         csrf=tickets.csrf_token(now),
         view=_view(),
         note=_read_note(),
-        dead=reads.dead_letters(now.db) if principal and not _broken() else None,
-        simulating=_simulating(now),
-        insecure=settings.insecure_http,
-        notice=settings.notice,
+        dead=reads.dead_letters(now.db) if readable else None,
+        holds=holds.number(now.db, now=now.now) if readable else 0,
+        banners=banners(now, readable=readable),
         request_id=now.request_id,
         time=moment(now.now, now=now.now),
         version=settings.version,
         here=(request.endpoint or "").removeprefix("outbox.").partition(".")[0],
     )
-
-
-def _simulating(asking: Visit) -> bool:
-    """What the workers say counts; without any, what this process was set up with."""
-    if asking.principal is None or _broken():
-        return console().settings.simulating
-    told = reads.simulates(asking.db, now=asking.now)
-    return console().settings.simulating if told is None else told
 
 
 def _broken() -> bool:

@@ -14,11 +14,16 @@ from outbox_admin.core import catalogue
 from outbox_admin.core.health import START_COMMANDS, Finding, Level
 from outbox_admin.db.reads import overview as reads
 from outbox_admin.db.reads import traffic
-from outbox_admin.db.reads.health import health, heartbeats, is_alive, is_stuck
+from outbox_admin.db.reads.crew import heartbeats, is_alive, is_stuck
+from outbox_admin.db.reads.deployment import COPIED_STATE, PAUSED_STATE
+from outbox_admin.db.reads.health import health
+from outbox_admin.db.reads.routes import routes
 from outbox_admin.web.charts import Chart, outcomes_chart
 from outbox_admin.web.guard import access
 from outbox_admin.web.present import Moment, moment
+from outbox_admin.web.presses import FindingView, shown
 from outbox_admin.web.regions import answer, region
+from outbox_admin.web.routes import RouteView, views
 from outbox_admin.web.tiles import Tile, tiles
 from outbox_admin.web.visit import Role, Visit, visit
 
@@ -60,10 +65,11 @@ class Overview:
 
     level: Level
     summary: str
-    findings: tuple[Finding, ...]
+    findings: tuple[FindingView, ...]
     tiles: tuple[Tile, ...]
     chart: Chart
     causes: tuple[CauseLine, ...]
+    routes: tuple[RouteView, ...]
     workers: tuple[WorkerView, ...]
     commands: tuple[str, ...]
     range: str
@@ -98,12 +104,13 @@ def _read(asking: Visit, chosen: str) -> Overview:
     return Overview(
         level=state.level,
         summary=_summary(state.level, state.findings),
-        findings=state.findings,
+        findings=tuple(shown(asking, finding) for finding in state.findings),
         tiles=tiles(reads.tiles(db, state, now=now), hour, state.oldest_due),
         chart=outcomes_chart(buckets, step=step),
         causes=tuple(
             CauseLine(catalogue.words(one.cause), one.count, moment(one.last, now=now)) for one in causes
         ),
+        routes=views(routes(db, now=now), now=now),
         workers=tuple(_worker(worker, asking) for worker in workers),
         commands=START_COMMANDS if state.figures.crew.alive == 0 else (),
         range=chosen,
@@ -117,6 +124,9 @@ def _summary(level: Level, findings: Sequence[Finding]) -> str:
     return f"{wrong} {'thing needs' if wrong == 1 else 'things need'} attention."
 
 
+_TONES = {"active": "sent", COPIED_STATE: "failed", PAUSED_STATE: "retry"}
+
+
 def _worker(worker: sa.Row[Any], asking: Visit) -> WorkerView:
     now = asking.now
     if not is_alive(worker, now=now):
@@ -124,7 +134,7 @@ def _worker(worker: sa.Row[Any], asking: Visit) -> WorkerView:
     elif is_stuck(worker, now=now):
         state, tone = "stuck", "retry"
     else:
-        state, tone = worker.state, "sent" if worker.state == "active" else "pending"
+        state, tone = worker.state, _TONES.get(worker.state, "pending")
     return WorkerView(
         name=f"{worker.host}:{worker.pid}",
         kind=worker.kind,

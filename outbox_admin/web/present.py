@@ -202,32 +202,3 @@ def no_retry(row: MessageRow) -> str:
         case State.EXPIRED | State.CANCELLED | State.SUPERSEDED:
             return f"It is {row.state.value}; its payload was cleared."
     assert_never(row.state)
-
-
-def held_words(held: str | None) -> str:
-    """What a held row waits for, and who can lift that."""
-    word, _, rest = (held or "").partition(":")
-    match word:
-        case "":
-            return ""
-        case "hold":
-            return "An operator paused this. It goes out when the pause is lifted."
-        case "key":
-            return (
-                f"No worker holds key {rest}. Restore the key ring, or declare the key lost; "
-                "then, or when the grace is over, it is rejected (of a revoked key: only when it is declared lost)."
-            )
-        case "format":
-            return (
-                "It was sealed by a newer version than any worker understands, or with a key that the ring calls "
-                "revoked. Upgrade the workers; `outbox-admin keys list` names revoked keys."
-            )
-        case "unreadable":
-            return (
-                "It cannot be opened, and rejecting was stopped because too many could not. See the overview."
-            )
-        case "alone":
-            return (
-                "A worker ended while it held this message. It is tried again by itself, not within a batch."
-            )
-    return "It is held."

@@ -81,7 +81,7 @@ def test_a_pause_names_route_reason_and_next_try() -> None:
     assert "Next try in 40 s." in told
     assert level(pauses=(pause,)) is Level.WARNING
     bare = Pause("primary", "mail-1:4", None, None, None)
-    assert "Worker mail-1:4 has paused route primary." in sentences(pauses=(bare,))
+    assert "Worker mail-1:4 alone has paused route primary." in sentences(pauses=(bare,))
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_dead_letters_count_too() -> None:
     assert level(rejected_last_hour=Count(21)) is Level.WARNING
 
 
-def test_unreadable_rows_are_an_alarm_and_paused_rows_a_warning() -> None:
+def test_unreadable_rows_are_an_alarm_and_rows_of_a_newer_version_a_warning() -> None:
     assert level(held={"unreadable": Count(1)}) is Level.CRITICAL
-    assert level(held={"hold": Count(3)}) is Level.WARNING
-    assert level(held={"hold": Count(0)}) is Level.OK
+    assert level(held={"format": Count(3)}) is Level.WARNING
+    assert level(held={"format": Count(0)}) is Level.OK
 
 
 def test_a_stuck_worker_is_a_warning() -> None:

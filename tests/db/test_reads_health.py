@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from outbox_admin.core.health import Level
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db import schema
+from outbox_admin.db.reads import counts as counting
 from outbox_admin.db.reads import health as reads
 from outbox_admin.db.reads.health import health
 from tests.support.clock import FakeClock
@@ -109,7 +110,7 @@ def test_counting_stops_at_the_cap(
     population = Population(engine, clock.now())
     population.messages(12, "pending")
     population.messages(12, "sent")
-    monkeypatch.setattr(reads, "CAP", 10)
+    monkeypatch.setattr(counting, "CAP", 10)
     counts = read(engine, clock).counts
     assert str(counts[State.PENDING]) == "10+"
     assert str(counts[State.SENT]) == "10+"

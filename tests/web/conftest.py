@@ -100,3 +100,8 @@ def viewer(signed_in: Callable[[str], Visitor]) -> Visitor:
 @pytest.fixture
 def operator(signed_in: Callable[[str], Visitor]) -> Visitor:
     return signed_in("operator")
+
+
+@pytest.fixture
+def admin(signed_in: Callable[[str], Visitor]) -> Visitor:
+    return signed_in("admin")

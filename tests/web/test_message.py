@@ -112,7 +112,7 @@ def test_withdrawing_asks_first_and_clears_the_payload(
         ("format", "sealed by a newer version"),
         ("unreadable", "cannot be opened"),
         ("alone", "A worker ended while it held this message."),
-        ("hold:1", "An operator paused this."),
+        ("hold:1", "Its hold is over"),
     ],
 )
 def test_a_held_row_says_what_it_waits_for(
@@ -132,6 +132,20 @@ def test_a_missing_key_is_named_with_the_time_that_is_left(viewer: Visitor, popu
         created_at=population.now,
     )
     assert "no worker holds it; in 71 h the message is rejected" in text(viewer.page(f"/messages/{row}"))
+
+
+def test_a_revoked_key_is_called_so_and_threatens_nothing(viewer: Visitor, population: Population) -> None:
+    row = population.message("pending", held=f"key:{KID}")
+    population.worker(key_ids=[], revoked_ids=[KID])
+    long_ago = population.now - timedelta(hours=100)
+    population.insert(
+        schema.outbox_key, kid=KID, state="known", missing_since=long_ago, created_at=population.now
+    )
+    page = text(viewer.page(f"/messages/{row}"))
+    assert f"Its key {KID} is revoked in the key ring." in page
+    assert "revoked in the key ring; the message waits until somebody decides" in page
+    assert "with the next cycle" not in page
+    assert f"1 message waits for key {KID}, which the key ring calls revoked." in text(viewer.page("/"))
 
 
 def test_a_finished_message_stops_polling(viewer: Visitor, population: Population) -> None:

@@ -59,7 +59,7 @@ def test_a_paused_route_says_since_when_why_and_when_next(viewer: Visitor, popul
     }
     population.worker(breakers={"primary": told})
     page = text(viewer.page("/"))
-    assert "Worker mail-1:4711 has paused route primary for 4 min" in page
+    assert "Worker mail-1:4711 alone has paused route primary for 4 min" in page
     assert "(535)" in page
     assert "Next try in 80 s." in page
 

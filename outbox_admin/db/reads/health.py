@@ -5,34 +5,23 @@ Never selects payload or detail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import sqlalchemy as sa
 
-from outbox_admin.core.catalogue import restore
 from outbox_admin.core.findings import findings, worst
-from outbox_admin.core.health import (
-    FORGOTTEN_AFTER,
-    LOST_AFTER,
-    STUCK_AFTER,
-    Count,
-    Crew,
-    Figures,
-    Finding,
-    Level,
-    MissingKey,
-    Pause,
-)
-from outbox_admin.core.lifecycle import DEAD, LIVE, PRIORITIES, State
+from outbox_admin.core.health import Count, Crew, Figures, Finding, Level, MissingKey
+from outbox_admin.core.lifecycle import LIVE, PRIORITIES, State
+from outbox_admin.db.reads import crew as crews
+from outbox_admin.db.reads import deployment, holds
+from outbox_admin.db.reads.counts import capped, count_states
+from outbox_admin.db.reads.routes import pauses
 from outbox_admin.db.reads.rows import Database, state_in
 from outbox_admin.db.schema import email_outbox as outbox
-from outbox_admin.db.schema import outbox_key, outbox_route, outbox_worker
+from outbox_admin.db.schema import outbox_key
 
-#: Counting stops here; the page then says "10,000+".
-CAP = 10_000
 GRACE = timedelta(hours=72)
 
 
@@ -65,7 +54,9 @@ def health(db: Database, *, now: datetime, grace: timedelta = GRACE) -> Health:
 
 
 def read_figures(db: Database, *, now: datetime, grace: timedelta, counts: Mapping[State, Count]) -> Figures:
-    workers = heartbeats(db, now=now)
+    workers = crews.heartbeats(db, now=now)
+    alive = [worker for worker in workers if crews.is_alive(worker, now=now)]
+    crew = crews.crew_of(workers, now=now)
     return Figures(
         now=now,
         oldest_due=_age(_earliest_due(db, now=now), now),
@@ -77,76 +68,16 @@ def read_figures(db: Database, *, now: datetime, grace: timedelta, counts: Mappi
             state_in((State.REJECTED,)),
             outbox.c.finished_at >= now - timedelta(hours=1),
         ),
-        crew=_crew(workers, now=now),
+        crew=crew,
         held=_held(db),
-        missing_keys=tuple(_missing_keys(db, workers, grace=grace)),
-        pauses=(*_shared_pauses(db), *_own_pauses(workers, now=now)),
-        seals_until=_seals_until(workers, now=now),
-        simulating=any(is_alive(worker, now=now) and worker.simulating for worker in workers),
+        missing_keys=tuple(_missing_keys(db, crews.revoked(workers, now=now), grace=grace)),
+        pauses=pauses(db, now=now),
+        holds=tuple(holds.in_force(db, now=now)),
+        copied_since=_copied_since(db, crew, now=now),
+        simulating=any(worker.simulating for worker in alive),
+        redirected_to=crews.redirected_to(alive),
+        seals_until=crews.seals_until(workers, now=now),
     )
-
-
-def capped(db: Database, *where: sa.ColumnElement[bool]) -> Count:
-    """How many rows, counting to :data:`CAP` at most."""
-    some = sa.select(sa.literal(1)).select_from(outbox).where(*where).limit(CAP + 1).subquery()
-    found = db.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
-    return Count(min(found, CAP), found > CAP)
-
-
-def count_states(db: Database) -> dict[State, Count]:
-    """Open and dead states by their partial index; the others among the last that finished."""
-    counts = {state: Count(0) for state in State}
-    for state in (*LIVE, *DEAD):
-        counts[state] = capped(db, state_in((state,)))
-    latest = (
-        sa.select(outbox.c.state)
-        .where(outbox.c.finished_at.is_not(None))
-        .order_by(outbox.c.finished_at.desc())
-        .limit(CAP + 1)
-        .subquery()
-    )
-    rows = db.execute(sa.select(latest.c.state, sa.func.count()).group_by(latest.c.state)).all()
-    full = sum(number for _, number in rows) > CAP
-    for name, number in rows:
-        if name in counts and name not in DEAD:
-            counts[State(name)] = Count(min(number, CAP), full)
-    return counts
-
-
-def heartbeats(db: Database, *, now: datetime) -> Sequence[sa.Row[Any]]:
-    """Every worker that reported within a day and did not say good-bye, the newest beat first."""
-    worker = outbox_worker.c
-    query = (
-        sa.select(outbox_worker)
-        .where(worker.state != "stopped", worker.beat_at > now - FORGOTTEN_AFTER)
-        .order_by(worker.beat_at.desc())
-    )
-    return db.execute(query).all()
-
-
-def is_alive(worker: sa.Row[Any], *, now: datetime) -> bool:
-    return bool(worker.beat_at > now - LOST_AFTER)
-
-
-def is_stuck(worker: sa.Row[Any], *, now: datetime) -> bool:
-    progress = worker.last_progress_at or worker.started_at
-    return bool(worker.holding > 0 and progress < now - STUCK_AFTER)
-
-
-def _crew(workers: Sequence[sa.Row[Any]], *, now: datetime) -> Crew:
-    alive = [worker for worker in workers if is_alive(worker, now=now)]
-    return Crew(
-        active=sum(worker.state == "active" for worker in alive),
-        draining=sum(worker.state != "active" for worker in alive),
-        lost=len(workers) - len(alive),
-        stuck=sum(is_stuck(worker, now=now) for worker in alive),
-        last_beat_at=workers[0].beat_at if workers else None,
-    )
-
-
-def _seals_until(workers: Sequence[sa.Row[Any]], *, now: datetime) -> datetime | None:
-    told = (worker.seals_until for worker in workers if is_alive(worker, now=now))
-    return min((until for until in told if until is not None), default=None)
 
 
 def _earliest_due(db: Database, *, now: datetime) -> datetime | None:
@@ -194,37 +125,19 @@ def _held(db: Database) -> dict[str, Count]:
     }
 
 
-def _missing_keys(db: Database, workers: Sequence[sa.Row[Any]], *, grace: timedelta) -> Iterator[MissingKey]:
+def _copied_since(db: Database, crew: Crew, *, now: datetime) -> datetime | None:
+    """What live workers say counts; without any, what the last ones have written down."""
+    if crew.copied == 0 and crew.alive:
+        return None
+    seen = deployment.copy_seen_at(db)
+    return seen or (now if crew.copied else None)
+
+
+def _missing_keys(db: Database, revoked: frozenset[str], *, grace: timedelta) -> Iterator[MissingKey]:
     missing = sa.select(outbox_key.c.kid, outbox_key.c.missing_since).where(
         outbox_key.c.missing_since.is_not(None), outbox_key.c.state != "lost"
     )
     for kid, since in db.execute(missing).all():
         waiting = capped(db, state_in((State.PENDING,)), outbox.c.key_id == kid)
         if waiting.value:
-            yield MissingKey(kid, waiting, since, grace)
-
-
-def _shared_pauses(db: Database) -> Iterator[Pause]:
-    route = outbox_route.c
-    for row in db.execute(sa.select(outbox_route).where(route.breaker != "closed")).all():
-        cause = restore(row.cause_phase, row.cause_kind, row.cause_code, row.cause_enhanced)
-        yield Pause(row.name, None, cause, row.opened_at, row.next_probe_at)
-
-
-def _own_pauses(workers: Sequence[sa.Row[Any]], *, now: datetime) -> Iterator[Pause]:
-    for worker in workers:
-        if not is_alive(worker, now=now):
-            continue
-        for route, told in (worker.breakers or {}).items():
-            cause = restore(*(told.get(part) for part in ("phase", "kind", "code", "enhanced")))
-            yield Pause(
-                route,
-                f"{worker.host}:{worker.pid}",
-                cause,
-                _time(told.get("since")),
-                _time(told.get("until")),
-            )
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+            yield MissingKey(kid, waiting, since, grace, kid in revoked)

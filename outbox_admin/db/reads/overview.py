@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-import sqlalchemy as sa
-
-from outbox_admin.core.health import LOST_AFTER, Count
+from outbox_admin.core.health import Count
 from outbox_admin.core.lifecycle import State
-from outbox_admin.db.reads.health import Health, capped
+from outbox_admin.db.reads.counts import capped
+from outbox_admin.db.reads.health import Health
 from outbox_admin.db.reads.rows import Database, state_in
 from outbox_admin.db.schema import email_outbox as outbox
-from outbox_admin.db.schema import outbox_worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +43,6 @@ def tiles(db: Database, health: Health, *, now: datetime) -> Tiles:
         rejected=counts[State.REJECTED],
         rejected_last_hour=health.figures.rejected_last_hour,
     )
-
-
-def simulates(db: Database, *, now: datetime) -> bool | None:
-    """Whether some worker that is alive marks mail as sent without a relay; None when none is alive."""
-    worker = outbox_worker.c
-    alive = sa.select(worker.simulating).where(worker.beat_at > now - LOST_AFTER, worker.state != "stopped")
-    found = list(db.execute(alive).scalars())
-    return any(found) if found else None
 
 
 def dead_letters(db: Database) -> Count:

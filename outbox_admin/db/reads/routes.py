@@ -65,7 +65,15 @@ def pauses(db: Database, *, now: datetime) -> tuple[Pause, ...]:
     """What stands still, for the findings: the fleet's first, then single workers'."""
     found = routes(db, now=now)
     shared = [
-        Pause(route.name, None, route.cause, route.since, route.next_probe_at)
+        Pause(
+            route.name,
+            None,
+            route.cause,
+            route.since,
+            route.next_probe_at,
+            trials=route.allowance if route.gate is Gate.HALF_OPEN else None,
+            probing_by=route.probing_by,
+        )
         for route in found
         if route.gate is not Gate.CLOSED and route.is_used
     ]
