@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -72,10 +73,12 @@ def test_a_claim_that_turns_rows_away_claims_nothing_in_the_same_transaction(eng
         add(db)
         free = add(db, **JOE)
         hold(db)
-        mine = {"now": NOW, "limit": 20, "worker": "w", "lease": LEASE, "usable": {KID}}
+        mine: dict[str, Any] = {"now": NOW, "limit": 20, "worker": "w", "lease": LEASE, "usable": {KID}}
         assert claims.claim_batch(db, token=uuid4(), **mine) == TurnedAway(1)
         assert read(db, free).state == "pending"
-        assert [one.id for one in claims.claim_batch(db, token=uuid4(), **mine)] == [free]
+        claimed = claims.claim_batch(db, token=uuid4(), **mine)
+        assert isinstance(claimed, list)
+        assert [one.id for one in claimed] == [free]
 
 
 def test_a_long_row_of_held_messages_is_passed_by_the_hundreds(engine: sa.Engine) -> None:
@@ -84,7 +87,7 @@ def test_a_long_row_of_held_messages_is_passed_by_the_hundreds(engine: sa.Engine
         free = add(db, **JOE)
         stamp = hold(db)
         turns = 0
-        mine = {"now": NOW, "limit": 1, "worker": "w", "lease": LEASE, "usable": None}
+        mine: dict[str, Any] = {"now": NOW, "limit": 1, "worker": "w", "lease": LEASE, "usable": None}
         while isinstance(claimed := claims.claim_batch(db, token=uuid4(), **mine), TurnedAway):
             turns += 1
         assert ([one.id for one in claimed], turns) == ([free], 3)

@@ -37,8 +37,8 @@ STALE = timedelta(seconds=30)
 def mark_handover(db: Database, claims: Sequence[Claim], *, now: datetime, lease: timedelta) -> set[UUID]:
     """Remembers that the messages may reach the relay from now on, and renews the lease of all rows of these claims.
 
-    Gives the ids that still are ours. What must not be sent any more is turned away here and is not among them: it
-    has expired, a newer message replaces it, its recipient is suppressed, or a hold was placed since the claim.
+    Gives the ids that still are ours. What must not be sent now is turned away here and is not among them: it has
+    expired, a newer message replaces it, its recipient is suppressed, or a hold was placed since the claim.
     """
     ids = {claim.id for claim in claims}
     tokens = {claim.token for claim in claims}
@@ -80,17 +80,17 @@ def _sendable(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _turn_away(db: Database, mine: sa.ColumnElement[bool], *, now: datetime) -> None:
-    """Each row by the first reason that holds; what ends for good comes before what only waits."""
+    """Each row by the first reason that holds. What is held waits again, and so does what is suppressed: the next claim
+    cancels it, as everything that waits.
+    """
     expiry = Cause(Phase.PREPARE, Kind.EXPIRED)
     _end(db, sa.and_(mine, expired(now)), State.EXPIRED, expiry, "expired", now=now)
     superseded = sa.and_(mine, superseding.is_superseded())
     _end(db, superseded, State.SUPERSEDED, None, superseding.OUTCOME, now=now)
-    suppressed = sa.and_(mine, suppressions.listed())
-    _end(db, suppressed, State.CANCELLED, suppressions.CAUSE, suppressions.OUTCOME, now=now)
-    covered = sa.update(email_outbox).where(mine, holds.covering(now).is_not(None))
+    barred = sa.or_(suppressions.listed(), holds.covering(now).is_not(None))
     stamp = sa.case((row.held == ALONE, ALONE), else_=holds.covering(now))
     waiting = {"state": State.PENDING.value, "held": stamp, "lease_until": None}
-    db.execute(covered.values(waiting | _UNTRIED))
+    db.execute(sa.update(email_outbox).where(mine, barred).values(waiting | _UNTRIED))
 
 
 #: No attempt was made: the claim's count is given back.
