@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 MAX_LINE = 4096  #: octets of one line, eight times what RFC 5321 4.5.3.1.5 allows
 MAX_LINES = 128
-MAX_OCTETS = 65536  #: of one whole reply
+MAX_OCTETS = (
+    65536  #: of one whole reply; also of one line of a positive one: what was accepted must not be sent again
+)
 
 _CODES = {b"%d" % code: code for code in range(200, 600)}
 _SHOWN = 500
@@ -57,7 +59,7 @@ class ReplyBuffer:
             if self._add(line.removesuffix(b"\r")):
                 return self._finish()
         self._scanned = len(self._octets)
-        if self._scanned > MAX_LINE:
+        if self._scanned > _longest(self._octets):
             raise Malformed(decoded(self._octets[:_SHOWN]))
         return None
 
@@ -70,7 +72,7 @@ class ReplyBuffer:
         """Takes one line without its end; True when it was the last of the reply."""
         code, mark = line[:3], line[3:4]
         self._size += len(line)
-        fits = len(line) <= MAX_LINE and self._size <= MAX_OCTETS and len(self._lines) < MAX_LINES
+        fits = len(line) <= _longest(line) and self._size <= MAX_OCTETS and len(self._lines) < MAX_LINES
         if (
             not fits
             or code not in _CODES
@@ -86,6 +88,11 @@ class ReplyBuffer:
         answer = Answer(_CODES[self._code], decoded(b"\n".join(self._lines)))
         self._begin()
         return answer
+
+
+def _longest(line: bytes | bytearray) -> int:
+    """How many octets this line may have, judged by its beginning."""
+    return MAX_OCTETS if line.startswith(b"2") and bytes(line[:3]) in _CODES else MAX_LINE
 
 
 def decoded(octets: bytes | bytearray) -> str:

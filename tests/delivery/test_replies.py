@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outbox_admin.delivery.replies import MAX_LINE, MAX_LINES, Answer, Malformed, ReplyBuffer, decoded
+from outbox_admin.delivery.replies import (
+    MAX_LINE,
+    MAX_LINES,
+    MAX_OCTETS,
+    Answer,
+    Malformed,
+    ReplyBuffer,
+    decoded,
+)
 
 
 def take(octets: bytes) -> Answer | None:
@@ -47,7 +55,9 @@ def test_a_reply_is_read(octets: bytes, answer: Answer) -> None:
         "２５０ OK\r\n".encode(),
         b"250-a\r\n251 b\r\n",
         b"250-a\r\n550 b\r\n",
-        b"250 " + b"x" * MAX_LINE + b"\r\n",
+        b"550 " + b"x" * MAX_LINE + b"\r\n",
+        b"250 " + b"x" * MAX_OCTETS + b"\r\n",
+        b"2500" + b"x" * MAX_OCTETS,
         b"x" * (MAX_LINE + 1),
         b"250-a\r\n" * (MAX_LINES + 1),
         (b"250-" + b"x" * 4000 + b"\r\n") * 17,
@@ -56,6 +66,11 @@ def test_a_reply_is_read(octets: bytes, answer: Answer) -> None:
 def test_what_is_no_reply_gets_no_made_up_code(octets: bytes) -> None:
     with pytest.raises(Malformed):
         take(octets)
+
+
+def test_an_acceptance_may_say_more_than_a_line_holds() -> None:
+    """Or what the relay took would be sent again."""
+    assert take(b"250 queued as " + b"A" * 20_000 + b"\r\n") == Answer(250, "queued as " + "A" * 20_000)
 
 
 @given(st.lists(st.integers(1, 20)))

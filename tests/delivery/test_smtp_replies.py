@@ -102,8 +102,9 @@ def test_oc_25_the_time_of_connecting_belongs_to_the_hand_over(clock: FakeClock)
     "action",
     [
         trickle(b"250-a\r\n" * 1000, every=0),
-        raw(b"250 " + b"x" * 20_000 + b"\r\n"),
+        raw(b"550 " + b"x" * 20_000 + b"\r\n"),
         raw(b"x" * (10 << 20)),
+        raw(b"250 " + b"x" * (10 << 20)),
     ],
 )
 def test_oc_26_endless_and_oversized_replies_are_cut_in_little_memory(action: Action) -> None:
