@@ -157,9 +157,8 @@ def _tell_placed(placed: Hold, waiting: Count, as_json: bool) -> None:
         return
     end = "until it is lifted" if placed.until is None else f"until {stamp(placed.until)}"
     click.echo(f"Hold {placed.id} keeps {_what(placed)} back {end}.")
-    click.echo(
-        f"{_number(waiting)} waiting messages are under it; it ends with `outbox-admin unhold {placed.id}`."
-    )
+    number = f"{waiting.value:,}+ messages" if waiting.capped else plural(waiting.value, "message")
+    click.echo(f"{number} wait under it; lift it with `outbox-admin unhold {placed.id}`.")
 
 
 def _what(one: Hold) -> str:

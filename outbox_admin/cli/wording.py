@@ -93,7 +93,7 @@ def _attempts(row: MessageDetail) -> str:
 
 
 def _address(row: MessageRow, reveal: bool) -> str:
-    if reveal:
+    if reveal or "@" not in row.recipient:  # an erased one has no more to hide
         return row.recipient
     local, _, domain = row.recipient.rpartition("@")
     return f"{local[:1]}…@{domain}"
