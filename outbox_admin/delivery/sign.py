@@ -53,6 +53,7 @@ class Sign:
             breakers=self.common.pauses.shown(now) or None,
             simulating=not self.parts.routes,
             seals_until=ring.sealing_until or now,
+            redirect_to=self.parts.redirect_to,
         )
 
     def _state(self) -> str:
