@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -28,6 +28,7 @@ from tests.support.postgres import NOT_FOUND, PostgresServer, find_binaries, run
 
 SENDER = "Shop <no-reply@shop.example>"
 row = email_outbox.c
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -79,10 +80,11 @@ class Ground:
         """In transactions of 500, as a busy application would."""
         ids: list[UUID] = []
         for start in range(0, number, 500):
-            entries = [self._entry(**options) for _ in range(min(500, number - start))]
-            with self.engine.begin() as db:
-                ids += [receipt.id for receipt in self.outbox.enqueue_many(db, entries)]
+            ids += self._enqueue([self._entry(**options) for _ in range(min(500, number - start))])
         return ids
+
+    def _enqueue(self, entries: list[Entry]) -> list[UUID]:
+        return self.change(lambda db: [one.id for one in self.outbox.enqueue_many(db, entries)])
 
     def _entry(self, **options: Any) -> Entry:
         number = next(self._numbers)
@@ -111,14 +113,16 @@ class Ground:
     def has_begun(self, child: Child) -> bool:
         """Whether it has shown a sign of life, and so listens to signals."""
         beats = sa.select(outbox_worker.c.id).where(outbox_worker.c.pid == child.pid)
-        with self.engine.connect() as db:
-            return db.execute(beats).first() is not None
+        return self.look(lambda db: db.execute(beats).first() is not None)
 
     def freeze(self, child: Child) -> None:
         """Signal 19. On SQLite not while one of its threads holds the write lock, which would stop everybody."""
-        with self.engine.begin():
+
+        def stop(db: sa.Connection) -> None:
             child.signal(signal.SIGSTOP)
             assert self.nursery.until(lambda: child.stopped)
+
+        self.change(stop)
 
     def clear(self) -> None:
         """Kills what still runs."""
@@ -129,22 +133,19 @@ class Ground:
         self.shift.close()
 
     def rows(self) -> list[Any]:
-        with self.engine.connect() as db:
-            return list(db.execute(sa.select(email_outbox).order_by(row.id)))
+        return self.look(lambda db: list(db.execute(sa.select(email_outbox).order_by(row.id))))
 
     def row(self, row_id: UUID) -> Any:
-        with self.engine.connect() as db:
-            return db.execute(sa.select(email_outbox).where(row.id == row_id)).one()
+        query = sa.select(email_outbox).where(row.id == row_id)
+        return self.look(lambda db: db.execute(query).one())
 
     def attempts(self, row_id: UUID) -> list[Any]:
         query = sa.select(email_attempt).where(email_attempt.c.outbox_id == row_id)
-        with self.engine.connect() as db:
-            return list(db.execute(query.order_by(email_attempt.c.number)))
+        return self.look(lambda db: list(db.execute(query.order_by(email_attempt.c.number))))
 
     def states(self) -> dict[str, int]:
-        with self.engine.connect() as db:
-            query = sa.select(row.state, sa.func.count()).group_by(row.state)
-            return dict(db.execute(query).tuples().all())
+        query = sa.select(row.state, sa.func.count()).group_by(row.state)
+        return self.look(lambda db: dict(db.execute(query).tuples().all()))
 
     def lapse(self, child: Child) -> list[UUID]:
         """As if a lease had passed since that worker fell silent; gives the rows whose hand-over it had begun.
@@ -154,11 +155,32 @@ class Ground:
         self._wait_for_backends(child)
         mine = sa.and_(row.state == "sending", row.claimed_by.like(f"%:{child.pid}:%"))
         past = datetime.now(UTC) - timedelta(seconds=1)
-        with self.engine.begin() as db:
+
+        def end(db: sa.Connection) -> list[UUID]:
             begun = sa.select(row.id).where(mine, row.handover_at.is_not(None))
             ids = list(db.execute(begun).scalars())
             db.execute(sa.update(email_outbox).where(mine).values(lease_until=past))
-        return ids
+            return ids
+
+        return self.change(end)
+
+    def look(self, step: Callable[[sa.Connection], Result]) -> Result:
+        """Reads, in nobody's way."""
+        return self._insist(self.engine.execution_options(sqlite_begin="DEFERRED"), step)
+
+    def change(self, step: Callable[[sa.Connection], Result]) -> Result:
+        return self._insist(self.engine, step)
+
+    def _insist(self, engine: sa.Engine, step: Callable[[sa.Connection], Result]) -> Result:
+        """In a transaction, again and again: on SQLite many lanes may keep the lock for longer than one waits."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with engine.begin() as db:
+                    return step(db)
+            except sa.exc.OperationalError:
+                if time.monotonic() > end:
+                    raise
 
     def _wait_for_backends(self, child: Child) -> None:
         if not self.is_postgres or child.alive:
@@ -166,16 +188,14 @@ class Ground:
         left = sa.text("SELECT count(*) FROM pg_stat_activity WHERE application_name = :name")
 
         def gone() -> bool:
-            with self.engine.connect() as db:
-                return not db.execute(left, {"name": self.names[child.pid]}).scalar_one()
+            return not self.look(lambda db: db.execute(left, {"name": self.names[child.pid]}).scalar_one())
 
         assert until(gone), "a killed worker's connections stay open"
 
     def settled(self) -> bool:
         """Whether nothing waits and nothing is being sent."""
         live = sa.select(row.id).where(row.state.in_(("pending", "sending"))).limit(1)
-        with self.engine.connect() as db:
-            return db.execute(live).first() is None
+        return self.look(lambda db: db.execute(live).first() is None)
 
     def logs(self) -> str:
         return "\n".join(child.words() for child in self.children)
