@@ -41,6 +41,8 @@ class Sign:
             lanes=len(self.lanes),
             started_at=self.started_at or now,
             key_ids=ring.usable_ids,
+            revoked_ids=ring.revoked_ids,
+            routes=[route.name for route in self.parts.routes] if self.parts.rules.breaker else (),
             state=self._state(),
             last_cycle_at=self.cycled_at,
             last_progress_at=now - timedelta(seconds=self._since_progress()),
