@@ -55,8 +55,8 @@ def hold(scope: str, name: str, reason: str, until: Given | None, as_json: bool)
         hold_id = store.place(
             at.db, scope=wanted, value=value, reason=why, who=actor(), until=end, now=at.now
         )
-        audit.add(at.db, at=at.now, actor=actor(), action="hold", target=str(hold_id))
         (placed,) = (one for one in store.active(at.db, now=at.now) if one.id == hold_id)
+        audit.add(at.db, at=at.now, actor=actor(), action="hold", target=placed.told)
         waiting = reads.waiting(at.db, placed)
     _tell_placed(placed, waiting, as_json)
 
@@ -124,9 +124,10 @@ def unhold(hold_id: UUID, as_json: bool) -> None:
 def _lift(engine: sa.Engine, hold_id: UUID) -> None:
     with engine.begin() as db:
         now = clock.now(db)
+        known = {one.id: one.told for one in store.active(db, now=now)}
         if not store.lift(db, hold_id, now=now):
             raise Refused(f"There is no hold {hold_id}; it was lifted, or its time is over.")
-        audit.add(db, at=now, actor=actor(), action="unhold", target=str(hold_id))
+        audit.add(db, at=now, actor=actor(), action="unhold", target=known.get(hold_id, str(hold_id)))
 
 
 def _free(engine: sa.Engine, *, quiet: bool) -> int:

@@ -45,6 +45,11 @@ class Hold:
         """What stands in ``held`` of the rows that it keeps back."""
         return f"{STAMP}{self.id.hex}"
 
+    @property
+    def told(self) -> str:
+        """For the audit log, which still knows a hold when it is long lifted: ``0190a1f2-… domain example.com``."""
+        return f"{self.id} {self.scope} {self.value}".rstrip()
+
 
 def value_of(scope: Scope, text: str) -> str:
     """The value as it is stored. Raises :class:`MessageRefused`, which names the scope as its field."""

@@ -157,7 +157,7 @@ def test_a_hold_ends_at_its_time_by_itself(engine: sa.Engine) -> None:
         assert holds.free(db, now=later(hours=1)) == 1
         assert held(db, row_id) == [None]
         entry = db.execute(sa.select(audit_entry)).one()
-        assert (entry.actor, entry.action, entry.target) == ("worker", "hold_over", str(hold_id))
+        assert (entry.actor, entry.action, entry.target) == ("worker", "hold_over", f"{hold_id} everything")
         assert db.execute(sa.select(outbox_hold)).all() == []
 
 

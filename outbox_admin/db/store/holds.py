@@ -106,7 +106,7 @@ def end_over(db: Database, *, now: datetime) -> list[Hold]:
         for one in db.execute(over)
     ]
     for one in gone:
-        audit.add(db, at=now, actor="worker", action="hold_over", target=str(one.id))
+        audit.add(db, at=now, actor="worker", action="hold_over", target=one.told)
     return gone
 
 
