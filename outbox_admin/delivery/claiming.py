@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from outbox_admin.crypto.envelope import key_id_of
 from outbox_admin.db.store import claims, marks, release
 from outbox_admin.db.store.claims import Claim, TurnedAway
+from outbox_admin.delivery import standing
 from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.hand import Hand
 from outbox_admin.delivery.opening import Ready
@@ -135,6 +136,8 @@ class Claiming:
         rules, worker = self._parts.rules, self._place.worker
         usable = self._parts.ring.usable_ids if rules.unknown_key_grace else None
         with self._parts.engine.begin() as db:
+            if not standing.fits(db, name=rules.deployment):
+                return []  # the next cycle says why
             now = self._parts.clock.read(db)
             return ask(db, now=now, token=token, worker=worker, lease=rules.lease, usable=usable)
 

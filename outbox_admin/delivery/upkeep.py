@@ -202,7 +202,12 @@ class Upkeep:
         return True
 
     def _do(self, what: str, step: Step) -> Any:
-        """The step's result, or None when it failed: one row that cannot be read must not stop all mail."""
+        """The step's result, or None when it failed: one row that cannot be read must not stop all mail.
+
+        A worker that stops leaves it to the others.
+        """
+        if self._common.stopping.asked.is_set():
+            return None
         try:
             with self._parts.engine.begin() as db:
                 return step(db, self._parts.clock.now())

@@ -108,7 +108,7 @@ class Worker:
         stopping.over.set()
         within(ABORT_LIMIT, [lane.abandon for lane in late])
         if self._poller.is_alive():
-            self._poller.join(max(0.0, end - clock.monotonic()))
+            self._poller.join(max(ABORT_LIMIT, end - clock.monotonic()))
         self._close()
 
     def run(self, before: Callable[[], object] = lambda: None) -> int:
