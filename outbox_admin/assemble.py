@@ -128,11 +128,13 @@ def worker(
     *,
     kind: str = "worker",
     lanes: int | None = None,
+    paused: bool = False,
     over: sa.Engine | None = None,
     chance: Chance | None = None,
 ) -> Worker:
     """To be made in the process that runs it. ``kind``: worker, gunicorn or embedded."""
-    made = Worker(parts(settings, over=over, chance=chance), lanes=lanes or settings.lanes, kind=kind)
+    ready = parts(settings, over=over, chance=chance)
+    made = Worker(ready, lanes=lanes or settings.lanes, kind=kind, paused=paused)
     announce(made.parts, made.name)
     return made
 

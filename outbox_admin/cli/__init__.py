@@ -20,6 +20,7 @@ _PLACES = {
     "retry": f"{_HERE}.repair:retry",
     "settle": f"{_HERE}.settling:settle",
     "cancel": f"{_HERE}.repair:cancel",
+    "resume": f"{_HERE}.resuming:resume",
     "hold": f"{_HERE}.holding:hold",
     "holds": f"{_HERE}.holding:holds",
     "unhold": f"{_HERE}.holding:unhold",

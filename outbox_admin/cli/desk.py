@@ -62,7 +62,11 @@ def read_settings(*roles: Role) -> Settings:
 def open_engine(settings: Settings) -> sa.Engine:
     """The configured database, which must have the tables of this version."""
     engine = existing(settings)
-    standing = migrations.check(engine)
+    try:
+        standing = migrations.check(engine)
+    except BaseException:
+        engine.dispose()
+        raise
     if not standing.ok:
         engine.dispose()
         raise ConfigurationError(

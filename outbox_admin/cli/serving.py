@@ -16,6 +16,7 @@ from outbox_admin.cli.desk import open_engine, read_settings
 from outbox_admin.cli.output import json_option, print_json
 from outbox_admin.config import Role, Settings
 from outbox_admin.core.words import plural
+from outbox_admin.delivery.common import Halt
 
 
 @click.command()
@@ -55,28 +56,35 @@ def web(processes: int, threads: int) -> None:
 @click.command()
 @click.option("--lanes", type=click.IntRange(1, 256), help="SMTP connections; OUTBOX_LANES when not given.")
 @click.option("--drain", is_flag=True, help="Work off what is due, then end.")
+@click.option("--paused", is_flag=True, help="Send nothing until `outbox-admin resume`.")
 @json_option
-def worker(lanes: int | None, drain: bool, as_json: bool) -> None:
+def worker(lanes: int | None, drain: bool, paused: bool, as_json: bool) -> None:
     """Send what is due, until a signal ends it.
 
-    TERM or INT: what is in hand is finished, the rest released at once. With --drain: ends with 0 when nothing is due
-    any more, with 1 when a fault of the channel stopped it before.
+    TERM or INT: what is in hand is finished, the rest released at once; what a relay keeps for longer than
+    OUTBOX_STOP_GRACE is cut off. A database that does not answer is waited for. With --drain: ends with 0 when nothing
+    is due any more, with 1 when a fault of the channel stopped it before. With --paused (after a backup was restored,
+    say) it claims and changes nothing until `outbox-admin resume`, which all workers started so before obey.
 
     \b
     Examples:
       outbox-admin worker --lanes 8
       outbox-admin worker --drain --json
     """
+    if drain and paused:
+        raise click.UsageError("Give --drain or --paused, not both.")
     settings = read_settings(Role.WORKER)
-    open_engine(settings).dispose()
     assemble.log_to_stderr()
     if not drain:
-        sys.exit(assemble.worker(settings, lanes=lanes).run())
+        made = assemble.worker(settings, lanes=lanes, paused=paused)
+        sys.exit(made.run(before=lambda: open_engine(settings).dispose()))
+    open_engine(settings).dispose()
     sys.exit(_drain(settings, lanes, as_json))
 
 
 def _drain(settings: Settings, lanes: int | None, as_json: bool) -> int:
     done = assemble.worker(settings, lanes=lanes).drain()
+    copied = done.halted is Halt.COPIED
     counts = {
         "accepted": done.accepted,
         "rejected": done.rejected,
@@ -84,7 +92,7 @@ def _drain(settings: Settings, lanes: int | None, as_json: bool) -> int:
         "faults": done.faults,
     }
     if as_json:
-        print_json(counts | {"paused": done.paused, "failed": done.failed})
+        print_json(counts | {"paused": done.paused, "failed": done.failed, "copied": copied})
     else:
         click.echo(
             f"{plural(done.accepted, 'message')} sent, {done.rejected} rejected, {done.deferred} deferred"
@@ -92,9 +100,11 @@ def _drain(settings: Settings, lanes: int | None, as_json: bool) -> int:
         )
         if done.paused:
             click.echo("A fault of the channel stopped it; `outbox-admin status` names it.")
-        if done.failed:
+        if copied:
+            click.echo("This database is a copy, nothing is sent from it; see `outbox-admin resume --help`.")
+        elif done.failed:
             click.echo("The database stopped answering on the way; what was not sent is released.")
-    return 1 if done.paused or done.failed else 0
+    return 1 if done.paused or done.failed or done.halted else 0
 
 
 def _console_roles() -> tuple[Role, ...]:

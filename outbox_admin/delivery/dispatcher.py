@@ -15,7 +15,7 @@ from outbox_admin.core.lifecycle import Deferred, OnUnknown, Outcome, Rejected
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.rows import UNREADABLE
 from outbox_admin.delivery.claiming import Claiming, Place
-from outbox_admin.delivery.common import Common
+from outbox_admin.delivery.common import Common, Halt
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.hand import Hand
@@ -68,7 +68,7 @@ class Dispatcher:
     def cycle(self) -> Cycle:
         """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone."""
         if self._stopped() or self._common.halted:
-            return Cycle()
+            return Cycle(failed=self._common.halted is Halt.UNSEEN)
         if not self._common.keys_fit:
             return Cycle(failed=True)
         try:

@@ -11,8 +11,9 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from outbox_admin.core.health import LOST_AFTER
 from outbox_admin.db.reads.rows import Database, dialect_of
-from outbox_admin.db.schema import outbox_meta
+from outbox_admin.db.schema import outbox_meta, outbox_worker
 
 #: Rows of ``outbox_meta``. The id is there as soon as a worker has looked which database this is.
 ID, NAME, SYSTEM, OBJECT = "deployment_id", "deployment", "system_identifier", "database_oid"
@@ -84,6 +85,16 @@ def differences(before: Identity, now: Identity) -> tuple[str, ...]:
 def resumed_at(db: Database) -> datetime | None:
     """When an operator last let paused workers send."""
     return _moment(_known(db).get(RESUMED_AT))
+
+
+def sending_workers(db: Database, *, now: datetime) -> int:
+    """Workers that report and are kept from sending neither by a copy nor by ``--paused``."""
+    worker = outbox_worker.c
+    sending = (
+        worker.beat_at > now - LOST_AFTER,
+        worker.state.not_in((COPIED_STATE, PAUSED_STATE, "stopped")),
+    )
+    return db.execute(sa.select(sa.func.count()).select_from(outbox_worker).where(*sending)).scalar_one()
 
 
 _DATABASE = sa.text(

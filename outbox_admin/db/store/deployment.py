@@ -75,6 +75,12 @@ def settle_sent_since(db: Database, *, since: datetime, now: datetime, limit: in
     return len(db.execute(changed).all())
 
 
+def count_sent_since(db: Database, *, since: datetime, now: datetime) -> int:
+    """How many :func:`settle_sent_since` would settle in all."""
+    chosen = may_have_been_sent(since=since, now=now)
+    return db.execute(sa.select(sa.func.count()).select_from(email_outbox).where(chosen)).scalar_one()
+
+
 def may_have_been_sent(*, since: datetime, now: datetime) -> sa.ColumnElement[bool]:
     """By the original, of which this is a copy made at ``since``."""
     waiting = sa.and_(in_state(State.PENDING), row.due_at <= now)
