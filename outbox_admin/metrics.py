@@ -7,7 +7,7 @@ and the worker's host; it must import neither.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -15,9 +15,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from outbox_admin.core.breaker import Gate
 from outbox_admin.core.health import FORGOTTEN_AFTER
 from outbox_admin.db.reads import traffic
 from outbox_admin.db.reads.health import Health, health
+from outbox_admin.db.reads.routes import RouteState, routes
 from outbox_admin.db.schema import outbox_worker
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -50,6 +52,15 @@ class _Page(Collector):
         yield _gauge("outbox_oldest_pending_seconds", "Age of the oldest open message.", found.oldest_pending)
         yield _gauge("outbox_oldest_due_seconds", "Age of the earliest passed due time.", found.oldest_due)
         yield _messages(found)
+        yield _held(found)
+        yield _workers(found)
+        yield from _routes(routes(self._db, now=self._now))
+        yield _gauge("outbox_holds", "Holds in force.", len(found.figures.holds))
+        text = "1 while sending has stopped because the database is a copy."
+        yield _gauge("outbox_copied_database", text, float(found.figures.copied_since is not None))
+        yield _gauge(
+            "outbox_health_level", "0 well, 1 warning, 2 critical: status' exit code.", found.level.rank
+        )
         yield self._attempts()
         text = "Since a worker completed a cycle or recorded a result."
         yield _gauge("outbox_last_completed_cycle_age_seconds", text, self._cycle_age(), idle=None)
@@ -83,3 +94,39 @@ def _messages(found: Health) -> Metric:
     for state, count in found.counts.items():
         family.add_metric([state], count.value)
     return family
+
+
+def _held(found: Health) -> Metric:
+    """``alone`` is not held back: it is due."""
+    text = "Waiting messages that are kept back, by reason; counting stops at 10000."
+    family = GaugeMetricFamily("outbox_held_messages", text, labels=["reason"])
+    missing = sum(key.waiting.value for key in found.figures.missing_keys)
+    for reason, number in {
+        **{name: count.value for name, count in found.figures.held.items()},
+        "key": missing,
+    }.items():
+        family.add_metric([reason], number)
+    return family
+
+
+def _workers(found: Health) -> Metric:
+    crew = found.figures.crew
+    text = "Workers by what they say of themselves; copied and paused ones send nothing, stuck ones are counted twice."
+    family = GaugeMetricFamily("outbox_workers", text, labels=["state"])
+    for state in ("active", "draining", "copied", "paused", "lost", "stuck"):
+        family.add_metric([state], getattr(crew, state))
+    return family
+
+
+def _routes(states: Sequence[RouteState]) -> Iterator[Metric]:
+    """Only those that some worker uses. Of the three states of a breaker one is 1."""
+    text = "The fleet's breaker: closed sends, open does not, half_open tries some messages."
+    breakers = GaugeMetricFamily("outbox_route_breaker", text, labels=["route", "state"])
+    alone = GaugeMetricFamily("outbox_route_paused_alone", "Workers that pause it alone.", labels=["route"])
+    for state in states:
+        if state.is_used:
+            for gate in Gate:
+                breakers.add_metric([state.name, gate.value], float(state.gate is gate))
+            alone.add_metric([state.name], len(state.alone))
+    yield breakers
+    yield alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from datetime import datetime
 
 import click
@@ -12,6 +13,7 @@ from outbox_admin.cli.output import json_option, print_facts, print_json
 from outbox_admin.core.health import MissingKey
 from outbox_admin.core.words import span
 from outbox_admin.db.reads.health import Health, health
+from outbox_admin.db.reads.routes import RouteState, routes
 
 
 @click.command()
@@ -27,8 +29,9 @@ def status(as_json: bool) -> None:
     """
     with reading() as at:
         found = health(at.db, now=at.now, grace=at.settings.unknown_key_grace)
+        states = routes(at.db, now=at.now)
     if as_json:
-        print_json(_data(found))
+        print_json(_data(found, states))
     else:
         _print(found)
     sys.exit(found.level.rank)
@@ -37,15 +40,15 @@ def status(as_json: bool) -> None:
 def _print(found: Health) -> None:
     click.echo(f"{found.level.value}")
     for finding in found.findings:
-        cure = f" {finding.cure}" if finding.cure else ""
-        click.echo(f"  {finding.level.value.ljust(8)}  {finding.sentence}{cure}")
+        told = [finding.sentence, finding.cure, f"({finding.command})" if finding.command else ""]
+        click.echo(f"  {finding.level.value.ljust(8)}  {' '.join(part for part in told if part)}")
     if found.figures.simulating:
         click.echo("  No relay is configured: mail is marked as sent (simulated) and reaches nobody.")
     click.echo()
     print_facts({state.value: str(count) for state, count in found.counts.items()})
 
 
-def _data(found: Health) -> dict[str, object]:
+def _data(found: Health, routes: list[RouteState]) -> dict[str, object]:
     figures = found.figures
     return {
         "level": found.level,
@@ -57,11 +60,17 @@ def _data(found: Health) -> dict[str, object]:
         "held": {reason: count.value for reason, count in figures.held.items()},
         "missing_keys": [_missing(key, figures.now) for key in figures.missing_keys],
         "workers": figures.crew,
+        "routes": routes,
+        "holds": [asdict(held.hold) | {"messages": held.rows.value} for held in figures.holds],
+        "copied_since": figures.copied_since,
         "simulated": figures.simulating,
+        "redirected": bool(figures.redirected_to),
         "findings": found.findings,
     }
 
 
 def _missing(key: MissingKey, now: datetime) -> dict[str, object]:
     left = (key.rejects_at - now).total_seconds()
-    return {"key": key.kid, "waiting": key.waiting.value, "since": key.since, "rejected_in": span(left)}
+    rejected_in = None if key.revoked else span(left)
+    told = {"key": key.kid, "waiting": key.waiting.value, "since": key.since}
+    return told | {"revoked": key.revoked, "rejected_in": rejected_in}

@@ -101,8 +101,12 @@ def words(cause: Cause) -> str:
     """``Recipient refused at RCPT (550 5.1.1)``."""
     codes = " ".join(str(code) for code in (cause.code, cause.enhanced) if code)
     where = f" {PHASES[cause.phase]}" if cause.phase is not Phase.PREPARE else ""
-    what = "Connection lost" if lost_in_talk(cause) else KINDS[cause.kind]
-    return f"{what}{where}" + (f" ({codes})" if codes else "")
+    return f"{headline(cause)}{where}" + (f" ({codes})" if codes else "")
+
+
+def headline(cause: Cause) -> str:
+    """What happened, without place and codes."""
+    return "Connection lost" if lost_in_talk(cause) else KINDS[cause.kind]
 
 
 def cure(cause: Cause) -> str:

@@ -40,7 +40,7 @@ def _all(figures: Figures) -> Iterator[Finding]:
     yield from stops.paused(figures)
     yield from stops.missing_keys(figures)
     yield from _sealing(figures)
-    yield from stops.routes(figures)
+    yield from stops.routes(figures, at_least=_due(figures).level)
     yield from stops.holds(figures)
     yield _due(figures)
     yield _pending(figures)
@@ -98,7 +98,7 @@ def _due(figures: Figures) -> Finding:
     level = _graded(age, DUE_LIMITS)
     stopped = figures.pauses or figures.crew.copied or figures.crew.paused
     slow = "The dispatcher does not keep up: see the workers and the routes."
-    cure = "" if level is Level.OK else "It waits for what is said above." if stopped else slow
+    cure = "" if level is Level.OK else "It waits for what is named here." if stopped else slow
     return Finding(
         "due",
         level,
@@ -150,13 +150,15 @@ def _dead(figures: Figures) -> Iterator[Finding]:
             Level.WARNING,
             f"{figures.failed} failed: attempts used up.",
             "Cure the cause, then retry them.",
+            command="outbox-admin retry",
         )
     if figures.uncertain.value:
         yield Finding(
             "uncertain",
             Level.WARNING,
             f"{figures.uncertain} in doubt: may have been delivered, and nobody knows.",
-            "Look for them in the relay's log, then settle each: outbox-admin settle, or on its page.",
+            "Look for their Message-IDs in the relay's log, then settle each.",
+            command="outbox-admin settle",
         )
     if figures.rejected_last_hour.value:
         level = Level.WARNING if figures.rejected_last_hour.value > REJECTED_LIMIT else Level.OK

@@ -115,7 +115,7 @@ class Crew:
 class Finding:
     """One sentence about one thing: what is, since when, and what to do (``cure``, empty when all is well).
 
-    ``subject``: the route, hold or key that something can be done about.
+    ``subject``: the route, hold or key that something can be done about; ``command`` does it.
     """
 
     topic: str
@@ -123,6 +123,7 @@ class Finding:
     sentence: str
     cure: str = ""
     subject: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from outbox_admin.core.catalogue import cure, words
@@ -22,7 +23,8 @@ def copied(figures: Figures) -> Iterator[Finding]:
         "copied",
         Level.CRITICAL,
         f"This database is a copy; sending has stopped {_for(since, figures.now)}, so that no mail goes out twice.",
-        "If it shall send from now on, run outbox-admin resume --confirm-copy; if it is a copy to look at, leave it.",
+        "Leave it so if it is a copy to look at; if it shall send from now on, confirm it.",
+        command="outbox-admin resume --confirm-copy",
     )
 
 
@@ -35,12 +37,17 @@ def paused(figures: Figures) -> Iterator[Finding]:
         "paused",
         Level.WARNING,
         f"{plural(number, 'worker')} {were} started paused (--paused); {send} nothing.",
-        "outbox-admin resume lets paused workers send.",
+        "This lets them send:" if number > 1 else "This lets it send:",
+        command="outbox-admin resume",
     )
 
 
-def routes(figures: Figures) -> Iterator[Finding]:
-    yield from (_pause(pause, now=figures.now) for pause in figures.pauses)
+def routes(figures: Figures, *, at_least: Level) -> Iterator[Finding]:
+    """``at_least``: a route that stands still is as bad as what it delays."""
+    for pause in figures.pauses:
+        found = _pause(pause, now=figures.now)
+        worse = pause.host is None and at_least.rank > found.level.rank
+        yield replace(found, level=at_least) if worse else found
 
 
 def holds(figures: Figures) -> Iterator[Finding]:
@@ -48,7 +55,7 @@ def holds(figures: Figures) -> Iterator[Finding]:
     others = len(figures.holds) - HOLDS_TOLD
     if others > 0:
         yield Finding(
-            "hold", Level.WARNING, f"And {plural(others, 'other hold')}.", "outbox-admin holds lists them."
+            "holds", Level.WARNING, f"And {plural(others, 'other hold')}.", command="outbox-admin holds"
         )
     left = figures.held.get("hold")
     if left is not None and left.value and not figures.holds:
@@ -87,7 +94,12 @@ def _pause(pause: Pause, *, now: datetime) -> Finding:
         return Finding("route", Level.WARNING, sentence, advice)
     sentence = f"Sending on route {pause.route} is paused{since}{why}.{_probe(pause, now=now)}"
     return Finding(
-        "route", Level.WARNING, sentence, f"{advice} What waits loses no attempt.", subject=pause.route
+        "route",
+        Level.WARNING,
+        sentence,
+        f"{advice} What waits loses no attempt.",
+        subject=pause.route,
+        command=f"outbox-admin routes try {pause.route}",
     )
 
 
@@ -111,8 +123,15 @@ def _hold(held: Held, *, now: datetime) -> Finding:
         f"{covered(hold.scope, hold.value)} is held {_for(hold.created_at, now)} by {hold.who}: “{hold.reason}”{end}."
         f"{waiting}"
     )
-    advice = f"Lift it when its reason is gone: outbox-admin unhold {hold.id}."
-    return Finding("hold", Level.WARNING, sentence, advice, subject=str(hold.id))
+    lift = f"outbox-admin unhold {hold.id}"
+    return Finding(
+        "hold",
+        Level.WARNING,
+        sentence,
+        "Lift it when its reason is gone.",
+        subject=str(hold.id),
+        command=lift,
+    )
 
 
 def covered(scope: Scope, value: str) -> str:
@@ -138,9 +157,9 @@ def _missing_key(key: MissingKey, *, now: datetime) -> Finding:
             "key",
             Level.CRITICAL,
             f"{key.waiting} {verb} for key {key.kid}, which the key ring calls revoked.",
-            f"Enable it in the ring to send them, or run outbox-admin keys declare-lost {key.kid} to reject them; "
-            "until then they wait.",
+            "Enable it in the ring to send them, or declare it lost to reject them; until then they wait.",
             subject=key.kid,
+            command=f"outbox-admin keys declare-lost {key.kid}",
         )
     left = (key.rejects_at - now).total_seconds()
     when = f"in {span(left)}" if left > 0 else "with the next cycle"

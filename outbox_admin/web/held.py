@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from outbox_admin.core.hold import STAMP, Hold
+from outbox_admin.core.lifecycle import State
 from outbox_admin.core.stops import covered
 from outbox_admin.core.words import span
 from outbox_admin.db.reads import crew, holds
@@ -45,7 +46,8 @@ def key_note(asking: Visit, message: MessageDetail) -> str:
     if standing.missing_since is None:
         return ""
     if _is_revoked(asking, standing.kid):
-        return "revoked in the key ring; the message waits until somebody decides"
+        waits = "; the message waits until somebody decides" if message.state is State.PENDING else ""
+        return f"revoked in the key ring{waits}"
     left = (standing.missing_since + asking.console.settings.unknown_key_grace - asking.now).total_seconds()
     when = f"in {span(left)}" if left > 0 else "with the next cycle"
     return f"no worker holds it; {when} the message is rejected"

@@ -92,7 +92,7 @@ def place() -> BaseResponse:
         until=_until(wish.lasts, now=asking.now),
         now=asking.now,
     )
-    audit.record(asking, "hold", target=str(hold_id))
+    audit.record(asking, "hold", target=_target(asking, hold_id))
     asking.db.commit()
     note = f"{covered(wish.scope, value)} is held. What is being handed over is not called back."
     return leave_note(redirect(url_for("outbox.holds.show"), 303), note)
@@ -112,8 +112,9 @@ def ask_lift(hold_id: UUID) -> str:
 @access(Role.OPERATOR)
 def lift(hold_id: UUID) -> BaseResponse:
     asking = visit()
+    target = _target(asking, hold_id)
     done = store.lift(asking.db, hold_id, now=asking.now)
-    audit.record(asking, "unhold", target=str(hold_id), result="done" if done else "refused")
+    audit.record(asking, "unhold", target=target, result="done" if done else "refused")
     asking.db.commit()
     if done:
         note = "The hold is lifted. The workers give its messages back to the queue with their next cycle."
@@ -121,6 +122,12 @@ def lift(hold_id: UUID) -> BaseResponse:
     live = region("holds.html", holds=_all(asking))
     said = "Nothing was changed: that hold is over, or somebody else has lifted it."
     return make_response(render_template("outbox/holds.html", live=live, said=said), 409)
+
+
+def _target(asking: Visit, hold_id: UUID) -> str:
+    """For the audit log, which outlives the hold: its id, then what it holds."""
+    held = reads.find(asking.db, hold_id, now=asking.now)
+    return held.hold.told if held is not None else str(hold_id)
 
 
 def _all(asking: Visit) -> tuple[HoldView, ...]:

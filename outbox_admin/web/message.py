@@ -96,6 +96,8 @@ SAID = {
     RetryResult.ALREADY_SENT: "Nothing was changed: it was already sent.",
     RetryResult.PAYLOAD_GONE: "Nothing was changed: its payload is gone.",
     RetryResult.EXPIRED: "Nothing was changed: its time has passed.",
+    RetryResult.SUPERSEDED: "Nothing is sent: a newer message took its place.",
+    RetryResult.SUPPRESSED: "Nothing was changed: its recipient is on the suppression list.",
     RetryResult.NOT_RETRYABLE: "Nothing was changed: a message in this state cannot be retried.",
     RetryResult.UNKNOWN: "Nothing was changed: there is no such message.",
 }

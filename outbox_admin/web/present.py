@@ -53,6 +53,7 @@ class RowView:
     short: str
     key: str
     badge: Badge
+    note: str
     recipient: str
     template: str
     attempts: str
@@ -125,6 +126,16 @@ def _waiting(row: MessageRow, *, now: datetime) -> Badge:
     return Badge("Pending", "ring", "pending")
 
 
+_HELD = {"hold": "by a hold", "key": "for a key", "format": "newer format", "unreadable": "unreadable"}
+
+
+def _note(row: MessageRow) -> str:
+    """What a list says under the badge."""
+    if row.doubtful:
+        return "possible double" if row.state is State.SENT else "may have arrived"
+    return _HELD.get((row.held or "").partition(":")[0], "") if row.state is State.PENDING else ""
+
+
 def attempts(row: MessageRow) -> str:
     """``2 of 8 · 7 tries``: tries are shown where they differ."""
     counted = f"{row.attempts} of {row.max_attempts}"
@@ -136,7 +147,7 @@ def cause_view(cause: Cause | None, *, privileged: bool) -> CauseView | None:
         return None
     codes = " ".join(str(code) for code in (cause.code, cause.enhanced) if code)
     return CauseView(
-        catalogue.KINDS[cause.kind],
+        catalogue.headline(cause),
         codes,
         catalogue.PHASES[cause.phase],
         catalogue.cure(cause),
@@ -152,6 +163,7 @@ def row_view(row: MessageRow, *, now: datetime, keep_payload: timedelta) -> RowV
         short=row.id.hex[-8:],
         key=row.idempotency_key + (f" /{row.part}" if row.part else ""),
         badge=badge(row, now=now),
+        note=_note(row),
         recipient=mask(row.recipient),
         template=row.template_key,
         attempts=attempts(row),

@@ -27,10 +27,14 @@ class FindingView:
     sentence: str
     cure: str
     press: Press | None
+    command: str
 
 
 def shown(asking: Visit, finding: Finding) -> FindingView:
-    return FindingView(finding.topic, finding.level, finding.sentence, finding.cure, _press(asking, finding))
+    """A command is named where there is nothing to press."""
+    press = _press(asking, finding)
+    command = finding.command if press is None or finding.topic == "key" else ""
+    return FindingView(finding.topic, finding.level, finding.sentence, finding.cure, press, command)
 
 
 def _press(asking: Visit, finding: Finding) -> Press | None:
@@ -45,6 +49,8 @@ def _press(asking: Visit, finding: Finding) -> Press | None:
             return Press("Show what is overdue", _messages(overdue=1))
         case "pending":
             return Press("Show what waits longest", _messages(state="pending", sort="due"))
+        case "holds":
+            return Press("Show all holds", url_for("outbox.holds.show"))
         case "key":
             return Press("Show them", _messages(key=subject))
         case "held":

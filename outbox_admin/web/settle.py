@@ -99,7 +99,7 @@ def apply(row_id: UUID, answer: str) -> BaseResponse:
 def _apply(asking: Visit, row_id: UUID, answer: Answer) -> str:
     """Why not, in a sentence; empty when it was done. The state is part of each statement."""
     if answer is Answer.RESEND:
-        result = operator.retry(asking.db, row_id, now=asking.now)
+        result = operator.resend(asking.db, row_id, now=asking.now)
         return "" if result is RetryResult.MOVED else SAID[result]
     if operator.settle(asking.db, row_id, arrived=answer is Answer.ARRIVED, now=asking.now):
         return ""

@@ -38,7 +38,13 @@ def _waiting(counts: Tiles, oldest_due: float | None) -> tuple[Tile, ...]:
         Tile(
             "Sending", str(counts.sending), stale, _messages(state="sending"), _if_any(counts.stale, "warn")
         ),
-        Tile("Held", str(counts.held), "by key or pause", _messages(held=1), _if_any(counts.held, "warn")),
+        Tile(
+            "Held",
+            str(counts.held),
+            "by a hold, or for a key",
+            _messages(held=1),
+            _if_any(counts.held, "warn"),
+        ),
     )
 
 

@@ -50,7 +50,8 @@ def test_placing_a_hold_asks_what_why_and_until_when(operator: Visitor, populati
     shown = text(operator.page("/holds"))
     assert "Template account.verify is held." in shown
     assert "wrong link by operator" in shown
-    assert [(one.target, one.result) for one in population.audits("hold")] == [(str(made.id), "done")]
+    (entry,) = population.audits("hold")
+    assert (entry.target, entry.result) == (f"{made.id} template account.verify", "done")
 
 
 def test_pressed_twice_it_places_one_hold(operator: Visitor, population: Population) -> None:
@@ -118,7 +119,7 @@ def test_lifting_asks_with_the_number_acts_once_and_is_audited(
     assert again.status_code == 409
     assert "that hold is over, or somebody else has lifted it" in text(again.get_data(as_text=True))
     assert [(one.target, one.result) for one in population.audits("unhold")] == [
-        (str(hold), "done"),
+        (f"{hold} everything", "done"),
         (str(hold), "refused"),
     ]
 

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 
 from outbox_admin.db import schema
 from outbox_admin.db.store import plans as store
+from outbox_admin.db.store.operator import RetryResult
+from outbox_admin.web.message import SAID
 from tests.support.clock import FakeClock
 from tests.web.conftest import Visitor
 from tests.web.population import Population
@@ -169,3 +171,32 @@ def test_two_workers_do_not_take_the_same_step(
         assert not store.lock(db, stale)
         assert store.advance(db, now=clock.now(), limit=100) == 50
     assert "150 retried, 0 skipped" in text(operator.page(plan))
+
+
+def test_every_refusal_of_a_retry_has_its_sentence() -> None:
+    assert set(SAID) == set(RetryResult)
+
+
+def test_a_retry_to_a_suppressed_recipient_is_refused_and_keeps_the_payload(
+    operator: Visitor, population: Population
+) -> None:
+    population.insert(
+        schema.suppression, recipient_key="jane@example.com", reason="x", who="a", created_at=population.now
+    )
+    row = population.message("failed")
+    answer = operator.post(f"/messages/{row}/retry")
+    assert answer.status_code == 409
+    assert "its recipient is on the suppression list" in text(answer.get_data(as_text=True))
+    assert (population.state(row), population.value(row, "has_payload")) == ("failed", True)
+
+
+def test_a_retry_of_what_a_newer_message_replaced_sends_nothing(
+    operator: Visitor, population: Population
+) -> None:
+    earlier = population.now - timedelta(hours=1)
+    row = population.message("failed", supersede_key="cart:1", created_at=earlier)
+    population.message("sent", supersede_key="cart:1", created_at=population.now)
+    answer = operator.post(f"/messages/{row}/retry")
+    assert answer.status_code == 409
+    assert "a newer message took its place" in text(answer.get_data(as_text=True))
+    assert population.state(row) == "superseded"
