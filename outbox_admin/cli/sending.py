@@ -10,10 +10,13 @@ import click
 
 from outbox_admin import assemble
 from outbox_admin.cli.desk import desk
+from outbox_admin.cli.moments import MOMENT, Given, ahead
 from outbox_admin.cli.output import json_option, print_json, print_table
 from outbox_admin.config import Role
+from outbox_admin.core.lifecycle import OnUnknown
 from outbox_admin.core.message import AnyMessage, Attachment, Message
 from outbox_admin.producer import Receipt
+from outbox_admin.producer.options import OptionValues
 
 
 def words(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -48,9 +51,28 @@ def words(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
 @click.option(
     "--priority", type=click.IntRange(0, 2), default=1, show_default=True, help="0 urgent, 1 normal, 2 bulk."
 )
+@click.option("--not-before", type=MOMENT, help="Send it then: 2026-12-01T08:00Z, or a span from now as 2h.")
+@click.option("--expires", type=MOMENT, help="Never send it from then on; a time or a span from now.")
+@click.option("--supersede-key", help="Takes the place of what waits with the same supersede key.")
+@click.option(
+    "--on-unknown",
+    type=click.Choice([word.value for word in OnUnknown]),
+    default=OnUnknown.RESEND.value,
+    show_default=True,
+    help="Where nobody can tell whether the relay took it: send it again, or hold it and ask.",
+)
 @json_option
 def enqueue(
-    to: tuple[str, ...], key: str, template_key: str, priority: int, as_json: bool, **content: Any
+    to: tuple[str, ...],
+    key: str,
+    template_key: str,
+    priority: int,
+    not_before: Given | None,
+    expires: Given | None,
+    supersede_key: str | None,
+    on_unknown: str,
+    as_json: bool,
+    **content: Any,
 ) -> None:
     """Put one message into the outbox.
 
@@ -61,13 +83,19 @@ def enqueue(
     Examples:
       outbox-admin enqueue --to jane@customer.example --subject Hello --text "Hello Jane." --key hello:1
       outbox-admin enqueue --to jane@customer.example --subject Link --text - --key link:1 < link.txt
-      outbox-admin enqueue --eml notice.eml --to jane@customer.example --key notice:7
+      outbox-admin enqueue --eml notice.eml --to jane@customer.example --key notice:7 --not-before 2h
     """
     message = _message(to, **content)
     with desk(Role.PRODUCER) as at:
-        receipt = assemble.outbox(at.settings).enqueue(
-            at.db, message, idempotency_key=key, template_key=template_key, priority=priority
+        options = OptionValues(
+            template_key=template_key,
+            priority=priority,
+            not_before=None if not_before is None else ahead(not_before, at.now),
+            expires_at=None if expires is None else ahead(expires, at.now),
+            supersede_key=supersede_key,
+            on_unknown=on_unknown,
         )
+        receipt = assemble.outbox(at.settings).enqueue(at.db, message, idempotency_key=key, **options)
     _show(receipt, as_json)
 
 

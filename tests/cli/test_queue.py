@@ -50,6 +50,26 @@ def test_enqueue_puts_one_message_into_the_outbox_and_the_worker_sends_it(
     assert b"Subject: Hello" in message.content
 
 
+def test_enqueue_takes_what_a_producer_may_say(shell: Shell, engine: sa.Engine) -> None:
+    options = ("--not-before", "2h", "--expires", "3h", "--supersede-key", "digest", "--on-unknown", "hold")
+    enqueue(shell, "hello:1", *options)
+    with engine.connect() as db:
+        row = db.execute(sa.select(email_outbox)).one()
+    assert (row.due_at, row.supersede_key, row.on_unknown) == (row.not_before, "digest", "hold")
+    assert (row.expires_at - row.not_before).total_seconds() == 3600
+
+
+def test_enqueue_refuses_what_could_never_be_sent(shell: Shell, count: Any) -> None:
+    said = shell(
+        *("enqueue", "--to", JANE, "--subject", "Hello", "--text", "-", "--key", "hello:1"),
+        *("--not-before", "2h", "--expires", "1h"),
+        given="Hello.",
+        code=1,
+    ).output
+    assert "not_before is not before expires_at" in said.replace(":", "")
+    assert count("email_outbox") == 0
+
+
 def test_enqueue_of_the_same_key_adds_nothing(shell: Shell) -> None:
     first, again = enqueue(shell), enqueue(shell)
     assert (again["created"], again["id"]) == (False, first["id"])

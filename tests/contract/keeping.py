@@ -115,13 +115,16 @@ def test_what_is_not_sent_says_why(bench: Bench, relay: Catcher) -> None:
     bench.clock.advance(seconds=5)
     waiting = bench.add(not_before=now + timedelta(hours=1))
     held = bench.add("jane@held.example")
+    replaced = bench.add(supersede_key="digest", not_before=now + timedelta(hours=1))
+    bench.clock.advance(seconds=1)
+    bench.add(supersede_key="digest", not_before=now + timedelta(hours=1))
     hold(bench, "held.example")
     bench.drain()
     told = {
         bench.row(row_id).state: bench.row(row_id).cause_kind for row_id in (expired, waiting, suppressed)
     }
     assert told == {"expired": "expired", "pending": None, "cancelled": "suppressed"}
-    assert bench.row(cancelled).state == "cancelled"
+    assert [bench.row(one).state for one in (cancelled, replaced)] == ["cancelled", "superseded"]
     assert bench.row(waiting).due_at == bench.row(waiting).not_before
     assert (bench.row(held).state, bench.row(held).attempts) == ("pending", 0)
     assert bench.row(held).held.startswith("hold:")
