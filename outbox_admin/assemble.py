@@ -206,6 +206,8 @@ def _web(settings: Settings, notice: str | None) -> dict[str, Any]:
         "environment": settings.env,
         "secure": (settings.public_url or "").startswith("https://"),
         "trusted_hosts": settings.hosts,
+        "proxies": settings.proxies,
+        "proxy_peers": settings.proxy_peers or (),
         "max_attempts": settings.max_attempts,
         "keep_payload": settings.keep_payload,
         "unknown_key_grace": settings.unknown_key_grace,

@@ -384,3 +384,16 @@ def test_a_redirect_to_what_is_no_address_stops_the_start(address: str) -> None:
     found = complaint({**WORKING, "OUTBOX_ENV": "test", "OUTBOX_REDIRECT_TO": address})
     assert "OUTBOX_REDIRECT_TO" in found
     assert address not in found
+
+
+def test_proxies_and_their_peers_are_given_together() -> None:
+    assert Settings.from_env(WORKING).proxies == 0
+    both = {"OUTBOX_PROXIES": "1", "OUTBOX_PROXY_PEERS": "127.0.0.1, 10.0.0.0/8,unix"}
+    assert Settings.from_env(WORKING | both).proxy_peers == ("127.0.0.1", "10.0.0.0/8", "unix")
+    assert "OUTBOX_PROXY_PEERS" in complaint(WORKING | {"OUTBOX_PROXIES": "1"})
+    assert "OUTBOX_PROXIES" in complaint(WORKING | {"OUTBOX_PROXY_PEERS": "127.0.0.1"})
+
+
+@pytest.mark.parametrize("peers", ["proxy.example", "10.0.0.1/8", ",", "10.0.0.0/8;127.0.0.1"])
+def test_peers_that_are_no_networks_stop_the_start(peers: str) -> None:
+    assert "OUTBOX_PROXY_PEERS" in complaint(WORKING | {"OUTBOX_PROXIES": "1", "OUTBOX_PROXY_PEERS": peers})

@@ -73,7 +73,21 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "OUTBOX_SMTP_TLS says none but OUTBOX_SMTP_URL says smtps; change one of them."
     if settings.smtp_password and not _user(settings):
         yield "OUTBOX_SMTP_PASSWORD is set without a user; set OUTBOX_SMTP_USER."
+    yield from _proxies(settings)
     yield from _positive(settings)
+
+
+def _proxies(settings: Settings) -> Iterator[str]:
+    """Believed from anybody, a forwarded address is whatever its sender likes."""
+    if settings.proxies and not settings.proxy_peers:
+        yield (
+            "OUTBOX_PROXIES is set without OUTBOX_PROXY_PEERS, so anybody could claim any address; "
+            "name the addresses from which your proxy connects, such as 127.0.0.1."
+        )
+    if settings.proxy_peers and not settings.proxies:
+        yield (
+            "OUTBOX_PROXY_PEERS is set without OUTBOX_PROXIES, so nothing is believed; say how many proxies there are."
+        )
 
 
 def _positive(settings: Settings) -> Iterator[str]:

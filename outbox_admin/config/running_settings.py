@@ -161,6 +161,20 @@ RUNNING_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         _CONSOLE,
+        "OUTBOX_PROXIES",
+        values.whole(0, 10),
+        "0",
+        "Reverse proxies in front of the console that each add to `X-Forwarded-*`; with 0 those headers are ignored.",
+    ),
+    Setting(
+        _CONSOLE,
+        "OUTBOX_PROXY_PEERS",
+        values.NETWORKS,
+        None,
+        "Addresses or networks from which the nearest proxy connects (`unix` for a socket); no one else is believed.",
+    ),
+    Setting(
+        _CONSOLE,
         "OUTBOX_METRICS_TOKEN",
         values.TEXT,
         None,

@@ -78,6 +78,8 @@ class Settings:
     trusted_hosts: tuple[str, ...] | None
     bind: tuple[str, int]
     allow_http: bool
+    proxies: int
+    proxy_peers: tuple[str, ...] | None
     metrics_token: str | None = _secret()
     debug: bool = False
     key_ring_text: str | None = field(default=None, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,6 +75,19 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
+def _networks(text: str) -> tuple[str, ...]:
+    """``unix`` stands for a socket file, whose peer has no address."""
+    found = _names(text)
+    if not found:
+        raise ValueError("names nothing; give addresses or networks such as 127.0.0.1, 10.0.0.0/8")
+    for name in found:
+        try:
+            name == "unix" or ipaddress.ip_network(name)
+        except ValueError:
+            raise ValueError("is no list of addresses or networks such as 127.0.0.1, 10.0.0.0/8") from None
+    return found
+
+
 def _window(text: str) -> int | None:
     return (
         None if text == "auto" else _whole(text, 1, 1000, "is neither auto nor a whole number from 1 to 1000")
@@ -137,6 +151,7 @@ SPAN = Kind("duration", _span)  #: added to stored times: timedelta
 SECONDS = Kind("duration", _seconds)  #: measured by the monotonic clock: float
 SIZE = Kind("size", _size)
 NAMES = Kind("names, comma-separated", _names)
+NETWORKS = Kind("networks, comma-separated", _networks)
 WINDOW = Kind("auto or number", _window)
 SHARE = Kind("number from 0 to 1", _share)
 RATE = Kind("rate", _rate)  #: messages a second: float

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from flask import Blueprint, Flask
 from flask_sqlalchemy import SQLAlchemy
 from jinja2 import FileSystemLoader, PrefixLoader
-from werkzeug.middleware.proxy_fix import ProxyFix
 
 from outbox_admin import assets
 from outbox_admin.web import (
@@ -29,6 +28,7 @@ from outbox_admin.web import (
     suppressions,
 )
 from outbox_admin.web.database import attach
+from outbox_admin.web.proxies import BehindProxies
 from outbox_admin.web.settings import WebSettings
 from outbox_admin.web.signing import Signer
 from outbox_admin.web.statics import Statics
@@ -62,10 +62,8 @@ def create_app(settings: WebSettings, *, engine: sa.Engine, clock: Clock | None 
     errors.answer_for(app)
     frame.furnish(app)
     if settings.proxies:
-        count = settings.proxies
-        app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
-            app.wsgi_app, x_for=count, x_proto=count, x_host=count, x_prefix=count
-        )
+        behind = BehindProxies(app.wsgi_app, count=settings.proxies, peers=settings.proxy_peers)
+        app.wsgi_app = behind  # type: ignore[method-assign]
     return app
 
 

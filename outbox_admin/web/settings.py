@@ -12,7 +12,8 @@ class WebSettings:
 
     ``secure`` is True where browsers reach the console over https: the cookie is then ``__Host-outbox``.
     ``trusted_hosts`` empty accepts any Host header (development). ``proxies`` is the number of proxies in front
-    whose ``X-Forwarded-*`` headers are believed. ``simulating``: no relay is configured.
+    whose ``X-Forwarded-*`` headers are believed, ``proxy_peers`` the addresses or networks from which the nearest one
+    connects (``unix``: over a socket file). ``simulating``: no relay is configured.
     """
 
     secret: str | bytes = field(repr=False)
@@ -20,6 +21,7 @@ class WebSettings:
     secure: bool = True
     trusted_hosts: tuple[str, ...] = ()
     proxies: int = 0
+    proxy_peers: tuple[str, ...] = ()
     url_prefix: str = ""
     max_attempts: int = 8
     keep_payload: timedelta = timedelta(days=30)
@@ -37,3 +39,5 @@ class WebSettings:
     def __post_init__(self) -> None:
         if not self.secret or len(self.secret) < 32:
             raise ValueError("the console's secret needs at least 32 characters or bytes")
+        if self.proxies and not self.proxy_peers:
+            raise ValueError("proxies are believed only from named peers; give proxy_peers")
