@@ -62,8 +62,9 @@ class Pauses:
         return Gate.OPEN in (self.own(route).gate, self.fleet(route).gate)
 
     def undisturbed(self) -> bool:
-        """Whether every route is closed, so far as is known here."""
-        return all(seen.breaker.gate is Gate.CLOSED for seen in tuple(self._fleet.values()))
+        """Whether every route is closed, for the fleet and for this process, so far as is known here."""
+        breakers = [*(seen.breaker for seen in tuple(self._fleet.values())), *tuple(self._own.values())]
+        return all(breaker.gate is Gate.CLOSED for breaker in breakers)
 
     def see(self, found: Mapping[str, Seen]) -> None:
         """The table's breakers, just read. One that is open for all needs none of our own beside it."""

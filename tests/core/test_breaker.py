@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from outbox_admin.core import breaker
 from outbox_admin.core.breaker import Breaker, Gate
 from outbox_admin.core.cause import Cause, Kind, Phase
-from outbox_admin.core.lifecycle import Accepted, Deferred, Rejected
+from outbox_admin.core.lifecycle import Accepted, ChannelFault, Deferred, Rejected
 
 REFUSED = Cause(Phase.CONNECT, Kind.NETWORK)
 LOGIN = Cause(Phase.AUTH, Kind.AUTH_REJECTED, 535)
@@ -166,3 +167,92 @@ def test_a_breaker_is_a_value():
     assert replace(value) == value
     with pytest.raises(AttributeError):
         value.gate = Gate.CLOSED  # type: ignore[misc]
+
+
+def half_open() -> Breaker:
+    return breaker.closed(open_breaker(SENDER))
+
+
+def test_e24_one_message_in_the_whole_fleet_then_twice_as_many_with_each_acceptance():
+    value, allowed = half_open(), []
+    for lane in range(5):
+        value, number = breaker.on_trial(value, by=f"lane-{lane}", wanted=20, now=0.0)
+        allowed.append(number)
+        assert breaker.on_trial(value, by="another", wanted=20, now=0.0)[1] == 0
+        value = breaker.accepted(breaker.returned(value, {f"lane-{lane}"}))
+    assert allowed == [1, 2, 4, 8, 16]
+    assert value.gate is Gate.CLOSED
+
+
+def test_e24_the_permit_of_a_killed_worker_lapses():
+    value, _ = breaker.on_trial(half_open(), by="killed", wanted=1, now=0.0)
+    assert breaker.on_trial(value, by="other", wanted=1, now=209.0)[1] == 0
+    value, number = breaker.on_trial(value, by="other", wanted=1, now=210.0)
+    assert number == 1
+    assert [trial.by for trial in value.trials] == ["other"]
+
+
+def test_e24_a_permit_from_before_a_fault_still_counts_when_trials_begin_anew():
+    value, _ = breaker.on_trial(half_open(), by="slow", wanted=1, now=0.0)
+    value = breaker.closed(breaker.opened(value, SENDER, now=1.0, roll=0.0))
+    assert breaker.on_trial(value, by="other", wanted=1, now=21.0)[1] == 0
+
+
+def test_permits_are_for_trials_only():
+    assert breaker.on_trial(Breaker(), by="lane", wanted=1, now=0.0) == (Breaker(), 0)
+    assert breaker.on_trial(open_breaker(), by="lane", wanted=1, now=0.0)[1] == 0
+
+
+def test_a_failed_trial_does_not_end_the_outage():
+    again = breaker.opened(half_open(), REFUSED, now=30.0, roll=0.0)
+    assert (again.opened_at, again.next_probe_at, again.needs_trials) == (0.0, 50.0, True)
+
+
+def test_a_prober_that_ends_gives_its_turn_back():
+    value = breaker.probing(open_breaker(), now=10.0, by="mail-1:7:aa/0")
+    assert not breaker.probe_due(value, now=11.0)
+    assert breaker.probe_due(breaker.returned(value, {"mail-1:7:aa/0"}), now=11.0)
+    assert breaker.returned(value, {"somebody else"}) == value
+
+
+def test_a_clock_that_is_put_back_does_not_stretch_waits_probes_or_permits():
+    value = open_breaker(now=10_000.0)
+    assert breaker.probe_due(value, now=9_000.0)
+    value = breaker.probing(value, now=10_010.0, by="gone")
+    assert breaker.probe_due(value, now=9_000.0)
+    trial, _ = breaker.on_trial(half_open(), by="gone", wanted=1, now=10_000.0)
+    assert breaker.on_trial(trial, by="other", wanted=1, now=9_000.0)[1] == 1
+
+
+def test_an_operator_may_have_the_next_probe_at_once():
+    value = open_breaker()
+    assert breaker.probe_due(breaker.hastened(value, now=3.0), now=3.0)
+    assert breaker.hastened(value, now=99.0) == value
+
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+LATER = NOON + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("cause", "first", "accepted", "own"),
+    [
+        (SENDER, NOON, LATER, True),
+        (SENDER, NOON, NOON, False),
+        (SENDER, LATER, NOON, False),
+        (SENDER, None, LATER, False),
+        (SENDER, NOON, None, False),
+        (LOGIN, NOON, LATER, False),
+    ],
+)
+def test_e21_a_fault_is_the_messages_own_where_others_were_accepted_since_its_first(
+    cause, first, accepted, own
+):
+    fault = ChannelFault(cause, "raw")
+    judged = breaker.attributed(fault, first_fault_at=first, last_accepted_at=accepted)
+    assert judged == (Deferred(cause, "raw") if own else fault)
+
+
+def test_e21_only_faults_are_attributed():
+    refusal = Rejected(Cause(Phase.RCPT, Kind.RECIPIENT_REJECTED, 550))
+    assert breaker.attributed(refusal, first_fault_at=NOON, last_accepted_at=LATER) == refusal

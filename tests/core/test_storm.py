@@ -101,3 +101,20 @@ def test_a_tripped_alarm_waits_for_an_operator_whatever_time_and_successes_bring
     unopened = storm.readable(unopened)
     assert not storm.may_reject(unopened, now=1e9)
     assert storm.may_reject(storm.confirmed(), now=1e9)
+
+
+def test_what_several_workers_saw_makes_one_storm():
+    seen = [after([REFUSAL] * 7, start=float(worker)) for worker in range(3)]
+    assert not any(storm.is_storm(weather, now=10.0) for weather in seen)
+    assert storm.is_storm(storm.together(seen), now=10.0)
+    assert not storm.is_storm(storm.together([*seen, after([Accepted()] * 21)]), now=30.0)
+
+
+def test_a_storm_that_was_taken_note_of_does_not_count_again():
+    old = after([REFUSAL] * 21)
+    assert storm.together([old], since=100.0) == Weather()
+    assert storm.together([old], since=0.0) == old
+
+
+def test_a_clock_that_is_put_back_brings_no_storm():
+    assert not storm.is_storm(after([REFUSAL] * 30, start=10_000.0), now=9_000.0)
