@@ -10,20 +10,22 @@ import sqlalchemy as sa
 from outbox_admin.db.store.sqlite import prepare_sqlite
 from outbox_admin.errors import ConfigurationError
 
+#: Behind a transaction pooler the next transaction meets another session, where the same name may stand for another
+#: statement: that fails in the best case. Nobody can see a pooler from here, so nothing is prepared on any server.
+UNPREPARED = {"prepare_threshold": None}
 
-def create(url: str, *, pooler: bool = False, **options: Any) -> sa.Engine:
+
+def create(url: str, **options: Any) -> sa.Engine:
     """An engine for SQLite or PostgreSQL; errors never print parameters.
 
-    ``pooler``: a transaction pooler stands in between, so that no statement is prepared on the server. ``options`` go
-    to ``create_engine``. Raises :class:`ConfigurationError` for other databases.
+    ``options`` go to ``create_engine``. Raises :class:`ConfigurationError` for other databases.
     """
     address = rewritten(url)
     options = {"hide_parameters": True, "echo": False, **options}
     if address.get_backend_name() == "sqlite":
         _protect(address.database)
         return prepare_sqlite(sa.create_engine(address, **options))
-    if pooler:
-        options["connect_args"] = {**options.get("connect_args", {}), "prepare_threshold": None}
+    options["connect_args"] = UNPREPARED | options.get("connect_args", {})
     return sa.create_engine(address, **{"pool_pre_ping": True, **options})
 
 

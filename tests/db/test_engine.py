@@ -61,8 +61,8 @@ def test_errors_carry_no_parameters(database_url: str) -> None:
 
 
 @pytest.mark.postgresql
-def test_behind_a_pooler_nothing_is_prepared_on_the_server(postgres_url: str) -> None:
-    engine = create(postgres_url, pooler=True)
+def test_nothing_is_prepared_on_the_server_since_a_pooler_may_stand_before_it(postgres_url: str) -> None:
+    engine = create(postgres_url)
     with engine.connect() as db:
         for _ in range(8):
             db.execute(sa.text("SELECT :one"), {"one": 1})

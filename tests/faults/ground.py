@@ -144,8 +144,8 @@ class Ground:
         return self.look(lambda db: list(db.execute(query.order_by(email_attempt.c.number))))
 
     def states(self) -> dict[str, int]:
-        query = sa.select(row.state, sa.func.count()).group_by(row.state)
-        return self.look(lambda db: dict(db.execute(query).tuples().all()))
+        query = sa.select(row.state, sa.func.count().label("number")).group_by(row.state)
+        return self.look(lambda db: {one.state: one.number for one in db.execute(query)})
 
     def lapse(self, child: Child) -> list[UUID]:
         """As if a lease had passed since that worker fell silent; gives the rows whose hand-over it had begun.
