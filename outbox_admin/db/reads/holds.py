@@ -62,4 +62,4 @@ def _covered(hold: Hold) -> sa.ColumnElement[bool]:
             return outbox.c.template_key == hold.value
         case Scope.DOMAIN:
             end = hold.value if hold.value.startswith(".") else f"@{hold.value}"
-            return outbox.c.recipient_key.endswith(end, autoescape=True)
+            return sa.func.lower(outbox.c.recipient_key).endswith(end, autoescape=True)

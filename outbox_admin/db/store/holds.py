@@ -62,7 +62,7 @@ def covering(now: datetime) -> sa.ScalarSelect[str]:
     covers = sa.or_(
         hold.scope == Scope.EVERYTHING.value,
         sa.and_(hold.scope == Scope.TEMPLATE.value, hold.value == row.template_key),
-        sa.and_(hold.scope == Scope.DOMAIN.value, row.recipient_key.like(_DOMAIN)),
+        sa.and_(hold.scope == Scope.DOMAIN.value, sa.func.lower(row.recipient_key).like(_DOMAIN)),
     )
     oldest = sa.select(sa.func.min(stamp)).where(_lasting(now), covers)  # ids grow with time; no sorting
     return oldest.correlate(email_outbox).scalar_subquery()
@@ -92,7 +92,8 @@ def free(db: Database, *, now: datetime, limit: int = BOUND) -> int:
             continue
         mine = sa.and_(_STAMPED, row.held == stamp)
         if ids := take_ids(db, mine, order=(row.due_at,), limit=limit):
-            change = sa.update(email_outbox).where(among(row.id, ids), mine)
+            # By id alone: they are locked, and the index over held rows must not tempt a planner with old statistics.
+            change = sa.update(email_outbox).where(among(row.id, ids))
             freed = change.values(held=covering(now), first_due_at=now).returning(row.id)
             return len(db.execute(freed).all())
     return 0
