@@ -29,6 +29,7 @@ from outbox_admin.db.store.rows import Database, among, in_state, of_cause, row
 CHUNK = 100
 
 SIMULATED = "simulated"  #: the route of messages that no relay has seen; counted apart
+EXPIRED = "expired"  #: the outcome of a row whose time had passed before it was tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ _NEW: dict[str, Any] = {
     "finished_at": row.finished_at.type,
     "sent_at": row.sent_at.type,
     "given_back": sa.Integer(),
+    "untried": sa.Integer(),
     "faults": sa.Integer(),
     "fault_at": row.channel_fault_at.type,
     "doubtful": sa.Boolean(),
@@ -132,6 +134,7 @@ def _new(result: Result, now: datetime) -> dict[str, Any]:
         "finished_at": None if change.state in LIVE else now,
         "sent_at": result.ended_at if sent else None,
         "given_back": 0 if change.counted else 1,
+        "untried": 1 if change.outcome == EXPIRED else 0,
         "faults": 1 if change.outcome == "channel_fault" else 0,
         "fault_at": result.ended_at if _met_a_fault(change) else None,
         "doubtful": change.maybe_delivered,
@@ -192,6 +195,7 @@ def _assigned(new: Any) -> dict[str, Any]:
         "finished_at": new.finished_at,
         "sent_at": new.sent_at,
         "attempts": row.attempts - new.given_back,
+        "tries": row.tries - new.untried,
         "channel_faults": row.channel_faults + new.faults,
         "channel_fault_at": sa.func.coalesce(row.channel_fault_at, new.fault_at),
         "maybe_delivered": sa.or_(row.maybe_delivered, new.doubtful),
@@ -207,7 +211,7 @@ def _assigned(new: Any) -> dict[str, Any]:
 def _has_history(result: Result) -> bool:
     """A success is told by the outbox row itself, but for whom it was redirected to; what expired before was no try."""
     told = result.change.state is State.SENT and result.redirected_to is None
-    return not told and result.change.outcome != "expired"
+    return not told and result.change.outcome != EXPIRED
 
 
 def _attempt(result: Result, worker: str) -> Attempt:
