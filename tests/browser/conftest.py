@@ -3,13 +3,17 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Page
 from werkzeug.serving import make_server
 
+from outbox_admin.core.hold import Scope
+from outbox_admin.core.lifecycle import State
+from outbox_admin.db import schema
+from outbox_admin.db.store import holds, suppressions
 from outbox_admin.web import create_app
 from tests.web.conftest import SETTINGS
 from tests.web.population import PASSWORD, Population
@@ -31,7 +35,7 @@ class Site:
 @pytest.fixture
 def here(sqlite_engine: sa.Engine) -> Population:
     population = Population(sqlite_engine, datetime.now(UTC))
-    for role in ("viewer", "operator"):
+    for role in ("viewer", "operator", "admin"):
         population.user(role, role)
     return population
 
@@ -72,8 +76,24 @@ def enter(site: Site) -> Callable[..., None]:
 @pytest.fixture
 def furnished(here: Population) -> Population:
     """Something of everything."""
-    here.worker()
-    for state in ("pending", "sending", "sent", "failed", "rejected", "uncertain", "cancelled"):
+    here.worker(routes=["primary"], redirect_to="test@dev.example")
+    here.worker(host="mail-2", routes=["primary"], breakers={"primary": {"kind": "dns", "phase": "connect"}})
+    here.worker(host="mail-3", state="paused")
+    opened = {
+        "opened_at": here.now,
+        "next_probe_at": here.now,
+        "cause_phase": "auth",
+        "cause_kind": "auth_rejected",
+    }
+    here.insert(schema.outbox_route, name="primary", breaker="open", **opened)
+    with here.engine.begin() as db:
+        suppressions.add(db, recipient_key="jane@example.com", reason="bounced", who="alice", now=here.now)
+        wish = {"scope": Scope.TEMPLATE, "value": "invoice", "reason": "wrong total", "who": "alice"}
+        hold = holds.place(db, **wish, until=here.now + timedelta(hours=1), now=here.now)
+    here.message(held=f"hold:{hold.hex}")
+    here.message(due_at=here.now + timedelta(hours=1), not_before=here.now + timedelta(hours=1))
+    here.message("sent", maybe_delivered=True)
+    for state in State:
         row = here.message(state)
         here.attempt(row, cause_hint="450 4.2.1 try again later", cause_ref="7f3a9c01d2e4b5a6")
     here.message("pending", held="key:0102030405060708")

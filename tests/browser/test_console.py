@@ -22,6 +22,7 @@ PATHS = (
     "/messages?state=failed",
     "/dead-letters",
     "/dead-letters/list?state=failed",
+    "/holds",
 )
 
 Enter = Callable[..., None]
@@ -53,11 +54,23 @@ def test_every_page_is_accessible_silent_and_fits(
     found = complaints(page)
     page.goto(f"{site.url}/login")
     _check(page, Axe())
-    enter(page)
+    enter(page, "admin")
     ids = [furnished.message("failed"), furnished.message("uncertain")]
-    for path in (*PATHS, *(f"/messages/{row}" for row in ids), f"/messages/{ids[0]}/cancel"):
+    asked = (
+        f"/messages/{ids[0]}/cancel",
+        f"/messages/{ids[1]}/settle/resend",
+        "/suppressions",
+        "/suppressions/new",
+    )
+    for path in (*PATHS, *(f"/messages/{row}" for row in ids), *asked):
         page.goto(site.url + path)
         _check(page, Axe())
+    page.goto(f"{site.url}/holds")
+    for opener in ("Place a hold", "Lift…"):
+        page.click(f"text={opener}")
+        page.wait_for_selector("dialog[open]")
+        _check(page, Axe())
+        page.keyboard.press("Escape")
     page.goto(f"{site.url}/dead-letters")
     page.click("text=Retry group")
     page.wait_for_selector("dialog[open]")
