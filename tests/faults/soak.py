@@ -53,7 +53,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 @contextmanager
 def field(options: argparse.Namespace, relay: Recorder) -> Iterator[tuple[Ground, PostgresServer | None]]:
     """A fresh database of the kind asked for, with workers to come."""
-    settings = {"window": options.window, "batch": options.batch, "max_attempts": "20"}
+    settings = {"window": options.window, "batch": options.batch, "max_attempts": "20", "cycle": "0.5s"}
     with ExitStack() as stack:
         folder, server = stack.enter_context(scratch()), None
         if options.database == "postgresql":
