@@ -7,7 +7,7 @@ waits, and where it ends late the slot is void and another one is taken. A route
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from outbox_admin.core.rate import FURTHEST, Limit, Slot
 from outbox_admin.db.store import slots
@@ -51,10 +51,11 @@ class Turns:
             return True
         end = self._now() + PATIENCE
         while not isinstance(slot := self._ask(route, limit, AHEAD + self._envelope), Slot):
-            if self._now() >= end or self._wait_until(slot):
+            left = end - self._now()
+            if left <= 0 or self._wait(min(left, self._until(slot))):
                 return False
         self._slot = slot
-        stopped = self._wait_until(slot.at - timedelta(seconds=self._envelope))
+        stopped = self._wait(self._until(slot.at) - self._envelope)
         self._began = self._now()
         return not stopped
 
@@ -81,10 +82,10 @@ class Turns:
         """Waits for its moment; False when that has passed, or lies where only another clock can have put it."""
         if slot is None:
             return False
-        early = (slot.at - self._parts.clock.now()).total_seconds()
+        early = self._until(slot.at)
         if early > FURTHEST or (early > 0 and self._parts.clock.wait(self._stopping.cut, early)):
             return False
-        return (self._parts.clock.now() - slot.at).total_seconds() <= limit.usable
+        return -self._until(slot.at) <= limit.usable
 
     def _another(self, route: str, limit: Limit) -> Slot | None:
         """The relay waits for our content meanwhile: what goes wrong must not leave this place as an exception."""
@@ -99,10 +100,12 @@ class Turns:
         with self._parts.engine.begin() as db:
             return slots.take(db, route=route, limit=limit, now=self._parts.clock.now(), ahead=ahead)
 
-    def _wait_until(self, moment: datetime) -> bool:
+    def _wait(self, seconds: float) -> bool:
         """True when the worker stops."""
-        seconds = (moment - self._parts.clock.now()).total_seconds()
         return self._parts.clock.wait(self._stopping.asked, max(0.0, seconds))
+
+    def _until(self, moment: datetime) -> float:
+        return (moment - self._parts.clock.now()).total_seconds()
 
     def _now(self) -> float:
         return self._parts.clock.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
@@ -17,6 +18,13 @@ def room(engine: sa.Engine, clock: FakeClock) -> Iterator[Room]:
     """On SQLite and on PostgreSQL."""
     with Room(engine, clock) as room:
         yield room
+
+
+@pytest.fixture
+def now_room(room: Room) -> Room:
+    """Its clock tells the real time: what it enqueues is due for processes, too."""
+    room.clock.advance(seconds=(datetime.now(UTC) - room.clock.now()).total_seconds() - 1)
+    return room
 
 
 @pytest.fixture

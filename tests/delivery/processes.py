@@ -42,10 +42,13 @@ def environ(room: Room, folder: Path, relay: Listening) -> dict[str, str]:
 
 
 @contextmanager
-def process(room: Room, folder: Path, relay: Listening, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    room: Room, folder: Path, relay: Listening, *command: str, **settings: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """``settings`` are environment variables beside those of :func:`environ`."""
     folder.mkdir(exist_ok=True)
     with (folder / "log").open("ab") as log:
-        options = {"env": environ(room, folder, relay), "stdout": log, "stderr": log}
+        options = {"env": environ(room, folder, relay) | settings, "stdout": log, "stderr": log}
         with child([sys.executable, *command], **options) as running:
             yield running
 

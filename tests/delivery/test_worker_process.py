@@ -35,13 +35,6 @@ worker.drain()
 WORKER = ("-c", "from outbox_admin.cli import main; main()", "worker", "--lanes", "1")
 
 
-@pytest.fixture
-def now_room(room: Room) -> Room:
-    """Its clock tells the real time: what it enqueues is due for processes, too."""
-    room.clock.advance(seconds=(datetime.now(UTC) - room.clock.now()).total_seconds() - 1)
-    return room
-
-
 def lose_all(room: Room) -> None:
     """As if five minutes had passed since the process died."""
     past = datetime.now(UTC) - timedelta(seconds=1)

@@ -21,7 +21,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -143,7 +142,6 @@ class Transaction:
     mail: bytes
     recipients: list[str] = field(default_factory=list)
     content: bytes | None = None
-    content_at: float | None = None  #: monotonic second at which the first octet of the content was there
     accepted: bool = False
 
     @property
@@ -382,9 +380,6 @@ class Conversation:
         await self.play("DATA", "354 go ahead" if transaction else "503 5.5.1 RCPT first")
         if self.code != b"354" or transaction is None:
             return
-        while not self._unread:
-            await self.receive()
-        transaction.content_at = time.monotonic()
         transaction.content = await self._content()
         number = sum(len(connection.transactions) for connection in self.relay.connections)
         self.transaction, self._judged = None, transaction
