@@ -57,7 +57,9 @@ class Fleet:
         """Asked in the claim's own transaction, so that nobody sends over a route that others have opened."""
         if route not in self.names:
             return True
-        self.pauses.see(routes.see(db, self.names))
+        found = routes.see(db, self.names)
+        routes.enter(db, [name for name, seen in found.items() if not seen.is_stored])
+        self.pauses.see(found)
         gate = self.pauses.fleet(route).gate
         return gate is Gate.CLOSED or (on_trial and gate is Gate.HALF_OPEN)
 

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -77,8 +78,7 @@ class Pauses:
 
     def settle(self, route: str, breaker: Breaker, *, alone: Cause | None = None) -> None:
         """What became of the shared breaker. ``alone``: a fault of ours that the others do not have."""
-        accepted_at = self._fleet.get(route, Seen()).last_accepted_at
-        self.see({route: Seen(breaker, accepted_at)})
+        self.see({route: replace(self._fleet.get(route, Seen()), breaker=breaker)})
         if alone is not None:
             self._open(route, alone)
             log.warning("route %s: others get through, this worker pauses alone (%s)", route, words(alone))

@@ -37,13 +37,14 @@ class Seen:
 
     breaker: Breaker = CLOSED
     last_accepted_at: datetime | None = None
+    is_stored: bool = False
 
 
 def see(db: Database, names: Collection[str]) -> dict[str, Seen]:
     """A plain read; routes of which nothing is known yet are closed."""
     found = {one.name: one for one in db.execute(sa.select(outbox_route).where(among(route.name, names)))}
     return {
-        name: Seen(_loaded(found[name]), found[name].last_accepted_at) if name in found else Seen()
+        name: Seen(_loaded(found[name]), found[name].last_accepted_at, True) if name in found else Seen()
         for name in names
     }
 
