@@ -26,6 +26,7 @@ pytest.register_assert_rewrite("tests.contract")
 
 # The time limit of a single example says more about the machine than about the code.
 hypothesis.settings.register_profile("outbox", deadline=None, derandomize=skips.in_ci())
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2000, stateful_step_count=50)
 hypothesis.settings.load_profile("outbox")
 
 
