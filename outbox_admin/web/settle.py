@@ -44,7 +44,7 @@ class Words:
 
 WORDS = {
     Answer.ARRIVED: Words(
-        "It arrived?",
+        "Did it arrive?",
         "It becomes Sent and its payload is cleared at once. Nothing is sent; this cannot be undone.",
         "Say so only if the relay's log shows its Message-ID, or the recipient has it.",
         "It arrived",

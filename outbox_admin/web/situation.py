@@ -15,12 +15,16 @@ from outbox_admin.web.present import SIMULATED
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """``press`` is what to do about it, empty where nothing is needed. ``tone`` and ``icon`` repeat the words."""
+    """``press`` is what to do about it, empty where nothing is needed. ``tone`` and ``icon`` repeat the words.
+
+    ``towards``: the page where it goes on, ``overview`` or ``newer``; empty for none.
+    """
 
     tone: str
     icon: str
     sentence: str
     press: str = ""
+    towards: str = ""
 
 
 def situation(message: MessageDetail, *, now: datetime) -> Situation | None:
@@ -45,7 +49,7 @@ def situation(message: MessageDetail, *, now: datetime) -> Situation | None:
                 "pending",
                 "skip",
                 "A newer message with the same supersede key took its place; this one is never sent.",
-                "Look at the newer one instead.",
+                towards="newer",
             )
     assert_never(message.state)
 
@@ -61,7 +65,7 @@ def _pending(message: MessageDetail, *, now: datetime) -> Situation | None:
         return Situation("pending", "clock", f"It is tried again by itself in {span(wait)}.")
     if wait < -LATE:
         sentence = f"Due for {span(-wait)} and no worker has taken it yet."
-        return Situation("retry", "alert", sentence, "See the overview: workers, paused routes, holds.")
+        return Situation("retry", "alert", sentence, "Something keeps mail from going out.", "overview")
     return None
 
 
@@ -83,7 +87,7 @@ def _sent(message: MessageDetail) -> Situation | None:
 def _failed(message: MessageDetail, *, now: datetime) -> Situation:
     since = span((now - (message.finished_at or now)).total_seconds())
     gave_up = message.cause is not None and message.cause.kind is Kind.GAVE_UP
-    why = "It waited too long and was given up" if gave_up else "Its attempts are used up"
+    why = "it waited too long and was given up" if gave_up else "its attempts are used up"
     doubt = " One of them ended in doubt: it may have been delivered." if message.maybe_delivered else ""
     if not message.has_payload:
         press = "Its payload is gone: send it anew from the application, or dismiss it."
@@ -91,7 +95,9 @@ def _failed(message: MessageDetail, *, now: datetime) -> Situation:
         press = "Look for its Message-ID in the relay's log; retry only if it is not there."
     else:
         press = "Cure the cause, then press Retry."
-    return Situation("failed", "triangle", f"{why} {since} ago; nothing is tried any more.{doubt}", press)
+    return Situation(
+        "failed", "triangle", f"It failed {since} ago: {why}, and nothing is tried any more.{doubt}", press
+    )
 
 
 def _uncertain(message: MessageDetail, *, now: datetime) -> Situation:
