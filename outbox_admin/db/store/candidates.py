@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,7 @@ import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import PRIORITIES, State
 from outbox_admin.db.store import holds, superseding, suppressions
-from outbox_admin.db.store.rows import ALONE, DUE, Database, among, in_state, row, take_ids, unexpired
+from outbox_admin.db.store.rows import ALONE, DUE, Database, Moment, among, in_state, row, take_ids, unexpired
 from outbox_admin.db.store.sweeps import PENDING
 
 
@@ -34,28 +35,33 @@ class Candidates:
         return self.superseded + self.suppressed + self.covered
 
 
-def is_due(now: datetime) -> sa.ColumnElement[bool]:
+def is_due(now: Moment) -> sa.ColumnElement[bool]:
     return sa.and_(DUE, row.due_at <= now, unexpired(now))
 
 
-def is_due_alone(now: datetime) -> sa.ColumnElement[bool]:
+def is_due_alone(now: Moment) -> sa.ColumnElement[bool]:
     """Came back from a lost worker. A hold leaves that stamp as it is: once lifted, the row still travels alone."""
     return sa.and_(in_state(State.PENDING), row.held == ALONE, row.due_at <= now, unexpired(now))
 
 
 def due(db: Database, *, now: datetime, limit: int, usable: Collection[str] | None) -> Candidates:
-    """Each priority's range is read in turn: one range over all would walk scheduled rows."""
+    """Each priority's range is read in turn: one range over all would walk scheduled rows.
+
+    ``usable`` None: whatever key they were sealed with. A row without a key id can be opened by nobody: it is claimed,
+    so that it is rejected.
+    """
+    given: dict[str, Any] = {"now": now} | ({} if usable is None else {"usable": sorted(usable)})
     found: list[Any] = []
     for priority in PRIORITIES:
         if len(found) < limit:
-            wanted = (is_due(now), row.priority == priority, _openable(usable))
-            found += _read(db, *wanted, now=now, order=(row.due_at, row.id), limit=limit - len(found))
+            wanted = given | {"priority": priority, "number": limit - len(found)}
+            found += db.execute(_due(any_key=usable is None), wanted)
     return _sorted_out(found)
 
 
 def alone(db: Database, *, now: datetime, limit: int, usable: Collection[str] | None) -> Candidates:
-    wanted = (is_due_alone(now), holds.covering(now).is_(None), _openable(usable))
-    return _sorted_out(_read(db, *wanted, now=now, order=(row.due_at,), limit=limit))
+    given: dict[str, Any] = {"now": now} | ({} if usable is None else {"usable": sorted(usable)})
+    return _sorted_out(list(db.execute(_alone(any_key=usable is None), given | {"number": limit})))
 
 
 def turn_away(db: Database, found: Candidates, *, now: datetime) -> int:
@@ -70,20 +76,32 @@ def turn_away(db: Database, found: Candidates, *, now: datetime) -> int:
     return len(ended) + len(cancelled) + len(stamped)
 
 
-def _read(
-    db: Database,
-    *where: sa.ColumnElement[bool],
-    now: datetime,
-    order: tuple[sa.Column[Any], ...],
-    limit: int,
-) -> list[Any]:
+@lru_cache
+def _due(*, any_key: bool) -> sa.Select[Any]:
+    """Built once: of what a lane asks all day, putting the text together would cost more than the answer."""
+    wanted = (is_due(_NOW), row.priority == sa.bindparam("priority"))
+    return _look(*wanted, any_key=any_key).order_by(row.due_at, row.id)
+
+
+@lru_cache
+def _alone(*, any_key: bool) -> sa.Select[Any]:
+    wanted = (is_due_alone(_NOW), holds.covering(_NOW).is_(None))
+    return _look(*wanted, any_key=any_key).order_by(row.due_at)
+
+
+_NOW: sa.BindParameter[datetime] = sa.bindparam("now", type_=row.due_at.type)
+
+
+def _look(*wanted: sa.ColumnElement[bool], any_key: bool) -> sa.Select[Any]:
     """A plain read without locks: it runs on every engine, and the UPDATE decides."""
     flags = (
         superseding.is_superseded().label("superseded"),
         suppressions.listed().label("suppressed"),
-        holds.covering(now).label("stamp"),
+        holds.covering(_NOW).label("stamp"),
     )
-    return list(db.execute(sa.select(row.id, *flags).where(*where).order_by(*order).limit(limit)))
+    usable = row.key_id.in_(sa.bindparam("usable", expanding=True))
+    openable = sa.true() if any_key else sa.or_(row.key_id.is_(None), usable)
+    return sa.select(row.id, *flags).where(*wanted, openable).limit(sa.bindparam("number"))
 
 
 def _sorted_out(found: list[Any]) -> Candidates:
@@ -99,8 +117,3 @@ def _sorted_out(found: list[Any]) -> Candidates:
         else:
             sorted_out.clear.append(one.id)
     return sorted_out
-
-
-def _openable(usable: Collection[str] | None) -> sa.ColumnElement[bool]:
-    """A row without a key id can be opened by nobody: it is claimed, so that it is rejected."""
-    return sa.true() if usable is None else sa.or_(row.key_id.is_(None), among(row.key_id, usable))

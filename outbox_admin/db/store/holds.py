@@ -16,7 +16,7 @@ from outbox_admin.core.hold import STAMP, Hold, Scope
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox, outbox_hold
 from outbox_admin.db.store import audit
-from outbox_admin.db.store.rows import BOUND, DUE, Database, among, in_state, row, take_ids
+from outbox_admin.db.store.rows import BOUND, DUE, Database, Moment, among, in_state, row, take_ids
 from outbox_admin.ids import new_id
 
 hold = outbox_hold.c
@@ -56,7 +56,7 @@ def active(db: Database, *, now: datetime) -> list[Hold]:
     ]
 
 
-def covering(now: datetime) -> sa.ScalarSelect[str]:
+def covering(now: Moment) -> sa.ScalarSelect[str]:
     """In a statement on the outbox: the stamp of the oldest hold that covers its row, or NULL."""
     stamp = sa.literal(STAMP, sa.Text) + sa.func.replace(sa.cast(hold.id, sa.Text), "-", "")
     covers = sa.or_(
@@ -82,21 +82,26 @@ def stamp(db: Database, ids: Collection[UUID], *, now: datetime) -> set[UUID]:
 
 
 def free(db: Database, *, now: datetime, limit: int = BOUND) -> int:
-    """One statement: rows stamped by a hold that is no more go back to the queue, or to another hold; their number.
+    """Rows stamped by a hold that is no more go back to the queue, or to another hold; at most ``limit``.
 
     Call again while it gives ``limit``. The time of the hold does not count towards giving up: a row becomes due anew.
     """
     lasting = {one.stamp for one in active(db, now=now)}
+    freed = 0
     for stamp in _stamps(db):
-        if not stamp.startswith(STAMP) or stamp in lasting:
-            continue
-        mine = sa.and_(_STAMPED, row.held == stamp)
-        if ids := take_ids(db, mine, order=(row.due_at,), limit=limit):
-            # By id alone: they are locked, and the index over held rows must not tempt a planner with old statistics.
-            change = sa.update(email_outbox).where(among(row.id, ids))
-            freed = change.values(held=covering(now), first_due_at=now).returning(row.id)
-            return len(db.execute(freed).all())
-    return 0
+        if freed < limit and stamp.startswith(STAMP) and stamp not in lasting:
+            freed += _clear(db, stamp, now=now, limit=limit - freed)
+    return freed
+
+
+def _clear(db: Database, stamp: str, *, now: datetime, limit: int) -> int:
+    """By id alone: the rows are locked, and the index over held rows must not tempt a planner with old statistics."""
+    ids = take_ids(db, _STAMPED, row.held == stamp, order=(row.due_at,), limit=limit)
+    if not ids:
+        return 0
+    change = sa.update(email_outbox).where(among(row.id, ids))
+    freed = change.values(held=covering(now), first_due_at=now).returning(row.id)
+    return len(db.execute(freed).all())
 
 
 def end_over(db: Database, *, now: datetime) -> list[Hold]:
@@ -122,5 +127,5 @@ def _stamps(db: Database) -> list[str]:
     return found
 
 
-def _lasting(now: datetime) -> sa.ColumnElement[bool]:
+def _lasting(now: Moment) -> sa.ColumnElement[bool]:
     return sa.or_(hold.until.is_(None), hold.until > now)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -42,9 +43,8 @@ def mark_handover(db: Database, claims: Sequence[Claim], *, now: datetime, lease
     """
     ids = {claim.id for claim in claims}
     tokens = {claim.token for claim in claims}
-    change = sa.update(email_outbox).where(_owned(tokens), among(row.id, ids), *_sendable(now))
-    marked = change.values(handover_at=now, lease_until=now + lease).returning(row.id)
-    ours = set(db.execute(marked).scalars())
+    given = {"ids": sorted(ids), "tokens": sorted(tokens), "now": now, "until": now + lease}
+    ours = set(db.execute(_mark(), given).scalars())
     if late := ids - ours:
         _turn_away(db, sa.and_(_owned(tokens), among(row.id, late)), now=now)
     renew_stale(db, tokens, now=now, lease=lease)
@@ -74,9 +74,20 @@ def _owned(tokens: Collection[UUID]) -> sa.ColumnElement[bool]:
     return sa.and_(in_state(State.SENDING), among(row.claim_token, tokens))
 
 
-def _sendable(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+@lru_cache
+def _mark() -> Any:
+    """Built once: every message, or every window of them, passes here."""
+    now: Any = sa.bindparam("now", type_=row.handover_at.type)
     barred = (superseding.is_superseded(), suppressions.listed(), holds.covering(now).is_not(None))
-    return (unexpired(now), *(sa.not_(one) for one in barred))
+    change = sa.update(email_outbox).where(
+        in_state(State.SENDING),
+        row.claim_token.in_(sa.bindparam("tokens", expanding=True)),
+        row.id.in_(sa.bindparam("ids", expanding=True)),
+        unexpired(now),
+        *(sa.not_(one) for one in barred),
+    )
+    until = sa.bindparam("until", type_=row.lease_until.type)
+    return change.values(handover_at=now, lease_until=until).returning(row.id)
 
 
 def _turn_away(db: Database, mine: sa.ColumnElement[bool], *, now: datetime) -> None:

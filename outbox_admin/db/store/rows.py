@@ -17,6 +17,8 @@ from outbox_admin.db.schema import email_outbox
 
 #: Whatever carries the caller's transaction. The store never ends it.
 Database: TypeAlias = sa.Connection | Session | scoped_session[Session]
+#: A time, or its place in a statement that is built once.
+Moment: TypeAlias = datetime | sa.BindParameter[datetime]
 
 BOUND = 500  #: rows that one statement of a sweep touches at most
 ALONE = "alone"  #: the stamp of a row that came back from a lost worker
@@ -49,11 +51,11 @@ def key_stamp(kid: str) -> str:
     return f"key:{kid}"
 
 
-def unexpired(now: datetime) -> sa.ColumnElement[bool]:
+def unexpired(now: Moment) -> sa.ColumnElement[bool]:
     return sa.or_(row.expires_at.is_(None), row.expires_at > now)
 
 
-def expired(now: datetime) -> sa.ColumnElement[bool]:
+def expired(now: Moment) -> sa.ColumnElement[bool]:
     return row.expires_at <= now
 
 
