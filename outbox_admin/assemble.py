@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,7 +64,13 @@ class Chance:
 def engine(settings: Settings) -> sa.Engine:
     """Safe to be made before a fork: a child never speaks over a connection of its parent."""
     made = create(str(settings.database_url))
-    os.register_at_fork(after_in_child=lambda: made.dispose(close=False))
+    known = weakref.ref(made)
+
+    def forget_connections() -> None:
+        if (inherited := known()) is not None:
+            inherited.dispose(close=False)
+
+    os.register_at_fork(after_in_child=forget_connections)
     return made
 
 

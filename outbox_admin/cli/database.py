@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from outbox_admin import assemble
 from outbox_admin.cli.boundary import Misconfigured
-from outbox_admin.cli.desk import existing, read_settings
+from outbox_admin.cli.desk import engine_of_command, existing, read_settings
 from outbox_admin.cli.output import json_option, print_facts, print_json
 from outbox_admin.db import migrations
 
@@ -29,11 +28,10 @@ def upgrade() -> None:
     Example:
       outbox-admin db upgrade
     """
-    engine = assemble.engine(read_settings())
+    engine = engine_of_command(read_settings())
     before = migrations.check(engine).current
     migrations.upgrade(engine)
     after = migrations.check(engine).current
-    engine.dispose()
     click.echo(f"The tables are at version {after}" + (" already." if before == after else "."))
 
 
@@ -62,7 +60,6 @@ def check(as_json: bool) -> None:
     """
     engine = existing(read_settings())
     standing = migrations.check(engine)
-    engine.dispose()
     facts = {"database": engine.dialect.name, "version": standing.current, "expected": standing.expected}
     if as_json:
         print_json(facts)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import click
 import sqlalchemy as sa
 
 from outbox_admin import assemble
@@ -33,24 +34,16 @@ class Desk:
 def desk(*roles: Role) -> Iterator[Desk]:
     """Raises ConfigurationError where settings are missing or the tables are not those of this version."""
     settings = read_settings(*roles)
-    engine = open_engine(settings)
-    try:
-        with engine.begin() as db:
-            yield Desk(settings, db, clock.now(db))
-    finally:
-        engine.dispose()
+    with open_engine(settings).begin() as db:
+        yield Desk(settings, db, clock.now(db))
 
 
 @contextmanager
 def reading(*roles: Role) -> Iterator[Desk]:
     """As :func:`desk` for commands that change nothing: on SQLite they do not wait for whoever writes."""
     settings = read_settings(*roles)
-    engine = open_engine(settings)
-    try:
-        with engine.connect().execution_options(sqlite_begin="DEFERRED") as db:
-            yield Desk(settings, db, clock.now(db))
-    finally:
-        engine.dispose()
+    with open_engine(settings).connect().execution_options(sqlite_begin="DEFERRED") as db:
+        yield Desk(settings, db, clock.now(db))
 
 
 def read_settings(*roles: Role) -> Settings:
@@ -68,7 +61,6 @@ def open_engine(settings: Settings) -> sa.Engine:
         engine.dispose()
         raise
     if not standing.ok:
-        engine.dispose()
         raise ConfigurationError(
             f"The database {place(engine.url)} has no tables of this version; {standing.cure}."
         )
@@ -85,7 +77,16 @@ def existing(settings: Settings) -> sa.Engine:
             f"There is no database {place(address)}; go to the folder that has it, "
             "or make it with `outbox-admin init` or `outbox-admin db upgrade`."
         )
-    return assemble.engine(settings)
+    return engine_of_command(settings)
+
+
+def engine_of_command(settings: Settings) -> sa.Engine:
+    """Closed with the command, however that ends; in another thread than the command's by whoever asked for it."""
+    engine = assemble.engine(settings)
+    command = click.get_current_context(silent=True)
+    if command is not None:
+        command.call_on_close(engine.dispose)
+    return engine
 
 
 def place(address: sa.URL) -> str:

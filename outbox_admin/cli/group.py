@@ -50,7 +50,6 @@ def retry_group(selection: Selection, *, include_doubtful: bool, yes: bool, as_j
         for step in _steps(engine, plan_id):
             bar.update(step)
     moved = _moved(engine, plan_id)
-    engine.dispose()
     if as_json:
         print_json({"matching": preview.total, "moved": moved, "left": preview.total - moved})
     else:

@@ -55,5 +55,4 @@ def _purge_all(settings: Settings, *, quiet: bool) -> Purged:
             total = Purged(total.payloads + step.payloads, total.done + step.done, total.dead + step.dead)
     with engine.begin() as db:
         audit.add(db, at=clock.now(db), actor=actor(), action="purge", count=total.total)
-    engine.dispose()
     return total

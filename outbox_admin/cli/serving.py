@@ -17,6 +17,7 @@ from outbox_admin.cli.output import json_option, print_json
 from outbox_admin.config import Role, Settings
 from outbox_admin.core.words import plural
 from outbox_admin.delivery.common import Halt
+from outbox_admin.delivery.worker import Worker
 
 
 @click.command()
@@ -78,12 +79,12 @@ def worker(lanes: int | None, drain: bool, paused: bool, as_json: bool) -> None:
     if not drain:
         made = assemble.worker(settings, lanes=lanes, paused=paused)
         sys.exit(made.run(before=lambda: open_engine(settings).dispose()))
-    open_engine(settings).dispose()
-    sys.exit(_drain(settings, lanes, as_json))
+    made = assemble.worker(settings, over=open_engine(settings), lanes=lanes)
+    sys.exit(_drain(made, as_json))
 
 
-def _drain(settings: Settings, lanes: int | None, as_json: bool) -> int:
-    done = assemble.worker(settings, lanes=lanes).drain()
+def _drain(made: Worker, as_json: bool) -> int:
+    done = made.drain()
     copied = done.halted is Halt.COPIED
     counts = {
         "accepted": done.accepted,

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 import sqlalchemy as sa
 
-from outbox_admin import assemble
 from outbox_admin.cli.boundary import Refused
-from outbox_admin.cli.desk import actor, read_settings
+from outbox_admin.cli.desk import actor, engine_of_command, read_settings
 from outbox_admin.cli.keys import ring_source
 from outbox_admin.cli.passwords import ask_hash, password_file_option
 from outbox_admin.core.words import plural
@@ -45,13 +44,12 @@ def init(admin: str | None, password_file: str | None) -> None:
     """
     settings = read_settings()
     ring_path = path_of(ring_source(settings))
-    engine = assemble.engine(settings)
+    engine = engine_of_command(settings)
     migrations.upgrade(engine)
     click.echo("The tables are at this version.")
     with engine.begin() as db:
         _key_ring(db, ring_path)
         _first_account(db, admin, password_file)
-    engine.dispose()
     click.echo(NEXT_STEPS.format(ring=ring_path))
     if settings.simulated:
         click.echo("No relay is set (OUTBOX_SMTP_URL): mail would be marked as sent and reach nobody.")
