@@ -54,7 +54,7 @@ def print_message(row: MessageDetail, tries: list[Try], reveal: bool) -> None:
             [
                 (
                     t.ended_at,
-                    t.outcome + (" (redirected)" if t.redirected else ""),
+                    t.outcome + (" (redirected)" if t.redirected_to else ""),
                     "yes" if t.counted else "no",
                     t.worker,
                     t.next_due_at,

@@ -15,6 +15,8 @@ DUE_LIMITS = (60.0, 300.0)
 PENDING_LIMITS = (30 * 60.0, 90 * 60.0)
 #: So many refusals within an hour are more than some mistyped addresses.
 REJECTED_LIMIT = 20
+#: So many that nobody got in time within an hour are more than some late ones.
+EXPIRED_LIMIT = 20
 #: So long before a key ring stops sealing it is told.
 SEALING_NOTICE = timedelta(days=14)
 
@@ -46,6 +48,7 @@ def _all(figures: Figures) -> Iterator[Finding]:
     yield _pending(figures)
     yield from _held(figures)
     yield from _dead(figures)
+    yield from _expired(figures)
     yield from stops.redirected(figures)
 
 
@@ -168,6 +171,16 @@ def _dead(figures: Figures) -> Iterator[Finding]:
             level,
             f"{figures.rejected_last_hour} rejected in the last hour.",
             cure,
+        )
+
+
+def _expired(figures: Figures) -> Iterator[Finding]:
+    number = figures.expired_last_hour
+    if number.value:
+        level = Level.WARNING if number.value > EXPIRED_LIMIT else Level.OK
+        sentence = f"{number} expired unsent in the last hour: their time passed before they could go out."
+        yield Finding(
+            "expired", level, sentence, "Find out what delayed them." if level is Level.WARNING else ""
         )
 
 

@@ -48,6 +48,9 @@ class Count:
         return f"{self.value:,}+" if self.capped else f"{self.value:,}"
 
 
+NONE = Count(0)
+
+
 @dataclass(frozen=True, slots=True)
 class MissingKey:
     """Rows wait for a key that no live worker holds. ``since`` is when that was noticed first.
@@ -149,4 +152,5 @@ class Figures:
     copied_since: datetime | None = None
     simulating: bool = False
     redirected_to: tuple[str, ...] = ()
+    expired_last_hour: Count = NONE
     seals_until: datetime | None = None

@@ -16,8 +16,9 @@ SERIES = (
     ("sent", "Sent", ("accepted",)),
     ("simulated", "Simulated", ("simulated",)),
     ("deferred", "Deferred", ("deferred", "channel_fault", "worker_lost")),
-    ("rejected", "Rejected or failed", ("rejected", "undeliverable")),
+    ("rejected", "Rejected or failed", ("rejected", "undeliverable", "gave_up")),
     ("doubt", "Unknown", ("unknown",)),
+    ("unsent", "Expired, replaced or suppressed", ("expired", "superseded", "suppressed")),
 )
 
 

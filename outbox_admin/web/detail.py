@@ -7,7 +7,7 @@ from datetime import datetime
 
 from flask import url_for
 
-from outbox_admin.core.hold import STAMP
+from outbox_admin.core.hold import MAX_TEMPLATE, STAMP
 from outbox_admin.core.lifecycle import LIVE, OnUnknown, State
 from outbox_admin.core.words import span
 from outbox_admin.db.reads import message as reads
@@ -89,6 +89,7 @@ class Detail:
     size: str
     held: str
     by_hold: bool
+    holdable: bool
     doubtful: bool
     cause: CauseView | None
     live: bool
@@ -124,6 +125,7 @@ def detail(asking: Visit, message: MessageDetail, *, revealed: bool = False) -> 
         size=_size(message),
         held=held_words(asking, message),
         by_hold=(message.held or "").startswith(STAMP),
+        holdable=message.state is State.PENDING and len(message.template_key) <= MAX_TEMPLATE,
         doubtful=message.doubtful,
         cause=cause_view(message.cause, privileged=privileged),
         live=message.state in LIVE,

@@ -57,6 +57,8 @@ def _press(asking: Visit, finding: Finding) -> Press | None:
             return Press("Show them", _messages(held=1))
         case "failed" | "rejected":
             return Press("Show them by cause", url_for("outbox.dead.show"))
+        case "expired":
+            return Press("Show them", _messages(state="expired"))
         case "uncertain":
             return Press("Settle them", url_for("outbox.dead.listed", state="uncertain"))
     return None

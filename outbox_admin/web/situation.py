@@ -105,13 +105,14 @@ def _uncertain(message: MessageDetail, *, now: datetime) -> Situation:
     press = "Look for its Message-ID in the relay's log, then say what became of it."
     if not message.has_payload:
         press += " Its payload is gone, so it cannot be sent again from here."
-    return Situation(
-        "retry",
-        "question",
-        f"In doubt for {since}: the hand-over began and its end is not known. It may have been delivered; "
-        "it is not sent again until somebody decides.",
-        press,
+    copied = message.cause is not None and message.cause.kind is Kind.COPIED
+    why = (
+        "the database was copied, and its original may have sent it"
+        if copied
+        else "the hand-over began and its end is not known"
     )
+    sentence = f"In doubt for {since}: {why}. It may have been delivered; it is not sent again until somebody decides."
+    return Situation("retry", "question", sentence, press)
 
 
 def _expired(message: MessageDetail) -> Situation:

@@ -10,7 +10,7 @@ from outbox_admin.core.words import span
 from outbox_admin.db.reads import message as reads
 from outbox_admin.db.reads.message import Deed, Try
 from outbox_admin.db.reads.rows import MessageDetail
-from outbox_admin.web.present import SIMULATED, CauseView, Moment, cause_view, moment
+from outbox_admin.web.present import SIMULATED, CauseView, Moment, cause_view, mask, moment
 from outbox_admin.web.visit import Visit
 
 
@@ -30,13 +30,11 @@ class Event:
 def timeline(asking: Visit, message: MessageDetail, *, privileged: bool) -> tuple[Event, ...]:
     now = asking.now
     events: list[tuple[datetime, Event]] = []
-    deeds = reads.deeds(asking.db, message.id)
-    if message.sent_at is not None and not any(map(_says_arrived, deeds)):
+    deeds, tries = reads.deeds(asking.db, message.id), reads.tries(asking.db, message.id)
+    told = any(map(_says_arrived, deeds)) or any(one.outcome == "accepted" for one in tries)
+    if message.sent_at is not None and not told:
         events.append((message.sent_at, _sent(message, now=now)))
-    events += [
-        (one.ended_at, _tried(one, now=now, privileged=privileged))
-        for one in reads.tries(asking.db, message.id)
-    ]
+    events += [(one.ended_at, _tried(one, now=now, privileged=privileged)) for one in tries]
     events += [(deed.at, _deed(deed, now=now)) for deed in deeds]
     events.sort(key=lambda pair: pair[0], reverse=True)
     created = Event("created", "Queued", "ring", "pending", moment(message.created_at, now=now))
@@ -51,6 +49,7 @@ def _sent(message: MessageDetail, *, now: datetime) -> Event:
     return Event(f"attempt-{message.tries}", title, "check", "sent", moment(at, now=now), notes)
 
 
+_ICONS = {"rejected": "triangle", "undeliverable": "triangle", "unknown": "question", "accepted": "check"}
 _TONES = {"rejected": "rejected", "undeliverable": "failed", "unknown": "retry", "accepted": "sent"}
 
 
@@ -60,13 +59,13 @@ def _tried(one: Try, *, now: datetime, privileged: bool) -> Event:
         notes.append(f"took {(one.ended_at - one.started_at).total_seconds():.1f} s")
     notes += [f"by {one.worker}"] if one.worker else []
     notes += [f"route {one.route}"] if one.route else []
-    notes += ["redirected"] if one.redirected else []
+    notes += [f"redirected to {mask(one.redirected_to)}"] if one.redirected_to else []
     if one.next_due_at is not None:
         notes.append(f"next after {span((one.next_due_at - one.ended_at).total_seconds())}")
     return Event(
         f"attempt-{one.number}",
         catalogue.outcome(one.outcome),
-        "triangle" if one.outcome in ("rejected", "undeliverable") else "again",
+        _ICONS.get(one.outcome, "again"),
         _TONES.get(one.outcome, "retry"),
         moment(one.ended_at, now=now),
         tuple(notes),

@@ -110,6 +110,12 @@ def test_unreadable_rows_are_an_alarm_and_rows_of_a_newer_version_a_warning() ->
     assert level(held={"format": Count(0)}) is Level.OK
 
 
+def test_what_expired_unsent_is_told_and_many_of_them_are_a_warning() -> None:
+    assert "1 expired unsent in the last hour" in sentences(expired_last_hour=Count(1))
+    assert level(expired_last_hour=Count(20)) is Level.OK
+    assert level(expired_last_hour=Count(21)) is Level.WARNING
+
+
 def test_a_stuck_worker_is_a_warning() -> None:
     assert level(crew=Crew(active=2, stuck=1)) is Level.WARNING
 

@@ -6,11 +6,14 @@ import pytest
 import sqlalchemy as sa
 
 from outbox_admin.core.health import Level
+from outbox_admin.core.hold import Scope
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db import schema
 from outbox_admin.db.reads import counts as counting
 from outbox_admin.db.reads import health as reads
+from outbox_admin.db.reads.deployment import COPY_SEEN_AT
 from outbox_admin.db.reads.health import health
+from outbox_admin.db.store import holds
 from tests.support.clock import FakeClock
 from tests.web.population import KID, Population
 
@@ -102,6 +105,53 @@ def test_the_pauses_of_a_lost_worker_are_no_news(engine: sa.Engine, clock: FakeC
     (pause,) = read(engine, clock).figures.pauses
     assert (pause.route, pause.host) == ("second", None)
     assert read(engine, clock).figures.crew.lost == 1
+
+
+def test_what_expired_in_the_last_hour_is_counted_by_its_end(engine: sa.Engine, clock: FakeClock) -> None:
+    population = Population(engine, clock.now())
+    for minutes in (1, 59, 61):
+        population.message("expired", finished_at=clock.now() - timedelta(minutes=minutes))
+    population.message("superseded", finished_at=clock.now())
+    assert read(engine, clock).figures.expired_last_hour.value == 2
+
+
+def test_a_copy_is_told_while_a_live_worker_says_so_or_none_is_there(
+    engine: sa.Engine, clock: FakeClock
+) -> None:
+    population = Population(engine, clock.now())
+    seen = clock.now() - timedelta(minutes=5)
+    population.insert(schema.outbox_meta, name=COPY_SEEN_AT, value=seen.isoformat())
+    assert read(engine, clock).figures.copied_since == seen
+    population.worker()
+    assert read(engine, clock).figures.copied_since is None
+    population.worker(host="mail-2", state="copied")
+    assert read(engine, clock).figures.copied_since == seen
+    assert read(engine, clock).level is Level.CRITICAL
+
+
+def test_a_key_that_a_live_ring_calls_revoked_is_told_so(engine: sa.Engine, clock: FakeClock) -> None:
+    population = Population(engine, clock.now())
+    population.message(held=f"key:{KID}")
+    population.insert(
+        schema.outbox_key, kid=KID, state="known", missing_since=clock.now(), created_at=clock.now()
+    )
+    population.worker(revoked_ids=[KID], beat_at=clock.now() - timedelta(minutes=1))
+    assert [key.revoked for key in read(engine, clock).figures.missing_keys] == [False]
+    population.worker(host="mail-2", revoked_ids=[KID])
+    assert [key.revoked for key in read(engine, clock).figures.missing_keys] == [True]
+
+
+def test_holds_come_with_what_they_keep_back(engine: sa.Engine, clock: FakeClock) -> None:
+    population = Population(engine, clock.now())
+    wish = {"scope": Scope.TEMPLATE, "value": "invoice", "reason": "x", "who": "a", "now": clock.now()}
+    with engine.begin() as db:
+        first = holds.place(db, **wish, until=None)
+        holds.place(db, **wish | {"who": "b"}, until=clock.now() + timedelta(minutes=1))
+    population.messages(3, held=f"hold:{first.hex}")
+    found = read(engine, clock).figures.holds
+    assert [(one.hold.who, one.rows.value) for one in found] == [("a", 3), ("b", 0)]
+    clock.advance(minutes=2)
+    assert [one.hold.who for one in read(engine, clock).figures.holds] == ["a"]
 
 
 def test_counting_stops_at_the_cap(

@@ -10,7 +10,7 @@ from outbox_admin.db import schema
 from tests.support.clock import FakeClock
 from tests.web.conftest import Visitor
 from tests.web.population import KID, Population
-from tests.web.reading import attribute, elements, text
+from tests.web.reading import attribute, elements, field_of, links, text
 
 
 def test_attempts_and_tries_are_told_apart(viewer: Visitor, population: Population) -> None:
@@ -183,3 +183,32 @@ def test_a_simulated_message_is_never_called_sent(
     page = text(viewer.page(f"/messages/{row}"))
     assert "Simulated: no relay is configured" in page
     assert "Accepted by the relay" not in page
+
+
+def test_a_redirected_acceptance_is_told_once_and_names_where_it_went_in_part(
+    viewer: Visitor, population: Population
+) -> None:
+    row = population.message("sent", attempts=1, tries=1, route="primary")
+    population.attempt(row, 1, outcome="accepted", redirected_to="test@dev.example", cause_kind=None)
+    page = viewer.page(f"/messages/{row}")
+    assert "redirected to t•••@dev.example" in text(page)
+    assert "test@dev.example" not in page
+    assert text(page).count("Accepted") == 1
+
+
+def test_a_template_is_held_from_one_of_its_messages(operator: Visitor, population: Population) -> None:
+    row = population.message("pending")
+    (url,) = [url for url in links(operator.page(f"/messages/{row}")) if "/holds/new" in url]
+    form = operator.page(url)
+    assert field_of(form, "value") == "account.verify"
+    chosen = [found["value"] for _, found in elements(form, "input") if "checked" in found]
+    assert chosen == ["template"]
+
+
+def test_doubt_that_comes_from_a_copy_of_the_database_is_told_so(
+    viewer: Visitor, population: Population
+) -> None:
+    row = population.message("uncertain", cause_kind="copied", cause_phase="lease")
+    page = text(viewer.page(f"/messages/{row}"))
+    assert "the database was copied, and its original may have sent it" in page
+    assert "the hand-over began" not in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,6 +26,18 @@ def capped_rows(db: Database, rows: sa.Select[Any]) -> Count:
     some = rows.limit(CAP + 1).subquery()
     found = db.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
     return Count(min(found, CAP), found > CAP)
+
+
+def expired_since(db: Database, since: datetime) -> Count:
+    """Among the newest that expired; more than :data:`CAP` are not looked at."""
+    newest = (
+        sa.select(outbox.c.finished_at)
+        .where(state_in((State.EXPIRED,)))
+        .order_by(outbox.c.id.desc())
+        .limit(CAP + 1)
+        .subquery()
+    )
+    return capped_rows(db, sa.select(sa.literal(1)).select_from(newest).where(newest.c.finished_at >= since))
 
 
 def count_states(db: Database) -> dict[State, Count]:

@@ -16,7 +16,7 @@ from outbox_admin.core.health import Count, Crew, Figures, Finding, Level, Missi
 from outbox_admin.core.lifecycle import LIVE, PRIORITIES, State
 from outbox_admin.db.reads import crew as crews
 from outbox_admin.db.reads import deployment, holds
-from outbox_admin.db.reads.counts import capped, count_states
+from outbox_admin.db.reads.counts import capped, count_states, expired_since
 from outbox_admin.db.reads.routes import pauses
 from outbox_admin.db.reads.rows import Database, state_in
 from outbox_admin.db.schema import email_outbox as outbox
@@ -68,6 +68,7 @@ def read_figures(db: Database, *, now: datetime, grace: timedelta, counts: Mappi
             state_in((State.REJECTED,)),
             outbox.c.finished_at >= now - timedelta(hours=1),
         ),
+        expired_last_hour=expired_since(db, now - timedelta(hours=1)),
         crew=crew,
         held=_held(db),
         missing_keys=tuple(_missing_keys(db, crews.revoked(workers, now=now), grace=grace)),

@@ -20,7 +20,10 @@ SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One try that did not simply succeed. ``counted`` False: its attempt was given back."""
+    """One try that did not simply succeed. ``counted`` False: its attempt was given back.
+
+    ``redirected_to``: whom it went to instead of the recipient.
+    """
 
     number: int
     counted: bool
@@ -28,7 +31,7 @@ class Try:
     ended_at: datetime
     worker: str | None
     route: str | None
-    redirected: bool
+    redirected_to: str | None
     outcome: str
     next_due_at: datetime | None
     cause: Cause | None
@@ -99,7 +102,7 @@ def tries(db: Database, row_id: UUID) -> list[Try]:
             attempt.ended_at,
             attempt.worker,
             attempt.route,
-            attempt.redirected_to.is_not(None).label("redirected"),
+            attempt.redirected_to,
             attempt.outcome,
             attempt.next_due_at,
             *(attempt[f"cause_{part}"] for part in ("phase", "kind", "code", "enhanced", "hint", "ref")),
@@ -116,7 +119,7 @@ def tries(db: Database, row_id: UUID) -> list[Try]:
             row["ended_at"],
             row["worker"],
             row["route"],
-            bool(row["redirected"]),
+            row["redirected_to"],
             row["outcome"],
             row["next_due_at"],
             cause_of(row),
