@@ -83,6 +83,11 @@ class Ground:
             ids += self._enqueue([self._entry(**options) for _ in range(min(500, number - start))])
         return ids
 
+    def add(self, number: int) -> None:
+        """In one transaction and once, whatever becomes of it."""
+        with self.engine.begin() as db:
+            self.outbox.enqueue_many(db, [self._entry() for _ in range(number)])
+
     def _enqueue(self, entries: list[Entry]) -> list[UUID]:
         return self.change(lambda db: [one.id for one in self.outbox.enqueue_many(db, entries)])
 

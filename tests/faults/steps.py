@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
@@ -30,6 +31,7 @@ from tests.faults.timeshift import Shift
 class Step(StrEnum):
     """Between the last statement of a transaction and its COMMIT, or right after the COMMIT was answered."""
 
+    DRAWING = "a token is drawn"  # once for the worker's name, then before each claim
     CLAIMING = "2 claiming"
     CLAIMED = "2 claimed"
     OPENED = "3 opened"
@@ -178,12 +180,16 @@ class Ring:
 
 
 def chance(plan: Plan, doom: Doom) -> assemble.Chance:
-    """Dice that are a step, and clocks that are as wrong and as far ahead as planned."""
+    """Dice and tokens that are steps, and clocks that are as wrong and as far ahead as planned."""
     ahead = Shift(Path(plan.shift)).seconds if plan.shift else lambda: 0.0
 
     def roll() -> float:
         doom.reached(Step.DECIDING)
         return 0.0
+
+    def token() -> UUID:
+        doom.reached(Step.DRAWING)
+        return uuid4()
 
     def host() -> datetime:
         return assemble.host_time() + timedelta(seconds=plan.fast_by)
@@ -194,6 +200,7 @@ def chance(plan: Plan, doom: Doom) -> assemble.Chance:
         source=lambda db: read(db) + timedelta(seconds=ahead()),
         monotonic=lambda: time.monotonic() + ahead(),
         roll=roll,
+        token=token,
     )
 
 

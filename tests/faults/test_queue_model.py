@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from outbox_admin.core.hold import Scope
 from tests.faults.model.interference import Fate, Kind
+from tests.faults.model.planted import PLANTS, Plant
 from tests.faults.model.world import OTHERS, VERDICTS, Act, Play, Stage, World
 
 FEW = 20  #: worlds in the test command
@@ -169,3 +170,16 @@ def stage(engine: sa.Engine) -> Iterator[Stage]:
 
 def test_no_order_of_events_breaks_the_laws_of_the_queue(stage: Stage) -> None:
     run(stage)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found(
+    sqlite_engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, plant: Plant
+) -> None:
+    stage = Stage(sqlite_engine)
+    plant(monkeypatch)
+    try:
+        with pytest.raises(AssertionError):
+            run(stage, max_examples=400, derandomize=True, database=None, phases=[hypothesis.Phase.generate])
+    finally:
+        stage.interference.end()

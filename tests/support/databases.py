@@ -50,20 +50,20 @@ def copy_sqlite(template: Path, file: Path) -> str:
 def fresh_postgres(server: PostgresServer, *, template: str = "template1") -> Iterator[str]:
     """A database of its own on the server; gives its URL and drops it afterwards."""
     name = f"outbox_test_{next(_numbers)}"
-    _run(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    administer(server, f"CREATE DATABASE {name} TEMPLATE {template}")
     try:
         yield server.url(name)
     finally:
-        _run(server, f"DROP DATABASE {name} WITH (FORCE)")
+        administer(server, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def create_template(server: PostgresServer) -> str:
-    _run(server, f"CREATE DATABASE {TEMPLATE}")
+    administer(server, f"CREATE DATABASE {TEMPLATE}")
     migrate(server.url(TEMPLATE))
     return TEMPLATE
 
 
-def _run(server: PostgresServer, statement: str) -> None:
+def administer(server: PostgresServer, statement: str) -> None:
     engine = sa.create_engine(server.url(), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as db:
         db.execute(sa.text(statement))

@@ -1,0 +1,156 @@
+"""Faults to plant into the engine, each of a kind that real queues had: the property test must find every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from outbox_admin.core import lifecycle
+from outbox_admin.core.lifecycle import OnUnknown, State
+from outbox_admin.db.schema import email_outbox
+from outbox_admin.db.store import holds, marks, operator, reclaim, release, results, superseding
+from outbox_admin.db.store.rows import row
+from outbox_admin.delivery.dispatcher import Dispatcher
+from outbox_admin.delivery.ledger import Ledger
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def reclaims_without_a_doubt(patch: pytest.MonkeyPatch) -> None:
+    values = reclaim._values
+    patch.setattr(reclaim, "_values", lambda now: values(now) | {"maybe_delivered": row.maybe_delivered})
+
+
+def reclaims_living_workers(patch: pytest.MonkeyPatch) -> None:
+    take = reclaim.reclaim
+    patch.setattr(reclaim, "reclaim", lambda db, now: take(db, now=now + timedelta(minutes=4)))
+
+
+def reclaims_at_the_limit(patch: pytest.MonkeyPatch) -> None:
+    """Into `pending`, with no attempt left."""
+    values = reclaim._values
+    waits = {"state": State.PENDING.value, "finished_at": None}
+    patch.setattr(reclaim, "_values", lambda now: values(now) | waits)
+
+
+def forgets_the_mark(patch: pytest.MonkeyPatch) -> None:
+    mark = marks.mark_handover
+
+    def forgetful(db: sa.Connection, claims: Any, **terms: Any) -> set[UUID]:
+        ours = mark(db, claims, **terms)
+        db.execute(sa.update(email_outbox).where(row.id.in_(ours)).values(handover_at=None))
+        return ours
+
+    patch.setattr(marks, "mark_handover", forgetful)
+
+
+def records_what_is_not_its_own(patch: pytest.MonkeyPatch) -> None:
+    def change(number: int) -> Any:
+        new = results._list(number).c
+        changed = sa.update(email_outbox).where(row.id == new.id)
+        return changed.values(results._assigned(new)).returning(row.id)
+
+    patch.setattr(results, "_change", change)
+
+
+def keeps_the_payload_of_what_is_sent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(results, "WITH_PAYLOAD", frozenset(State))
+
+
+def forgets_a_doubt(patch: pytest.MonkeyPatch) -> None:
+    """An unknown outcome is taken for a temporary one."""
+
+    def later(cause: Any, raw: str, standing: Any, **terms: Any) -> Any:
+        return lifecycle._later("unknown", cause, raw, standing, **terms)
+
+    patch.setattr(lifecycle, "_in_doubt", later)
+
+
+def sends_again_what_must_not_be(patch: pytest.MonkeyPatch) -> None:
+    in_doubt = lifecycle._in_doubt
+
+    def resend(cause: Any, raw: str, standing: Any, **terms: Any) -> Any:
+        asked = lifecycle.Standing(standing.attempt, standing.max_attempts, OnUnknown.RESEND)
+        return in_doubt(cause, raw, asked, **terms)
+
+    patch.setattr(lifecycle, "_in_doubt", resend)
+
+
+def counts_what_it_gave_back(patch: pytest.MonkeyPatch) -> None:
+    values = release.release
+
+    def counting(db: sa.Connection, *, token: UUID, ids: Any = None) -> int:
+        number = values(db, token=token, ids=ids)
+        mine = sa.and_(row.claim_token == token, row.state == State.PENDING.value)
+        db.execute(sa.update(email_outbox).where(mine).values(attempts=row.attempts + 1))
+        return number
+
+    patch.setattr(release, "release", counting)
+
+
+def retries_without_new_attempts(patch: pytest.MonkeyPatch) -> None:
+    requeued = operator.requeued
+
+    def kept(now: datetime) -> dict[str, Any]:
+        return requeued(now) | {"attempts": row.attempts}
+
+    patch.setattr(operator, "requeued", kept)
+
+
+def asks_no_hold_at_the_mark(patch: pytest.MonkeyPatch) -> None:
+    class Blind:
+        covering = staticmethod(lambda now: sa.null())
+
+    assert marks.holds is holds
+    patch.setattr(marks, "holds", Blind)
+
+
+def asks_for_no_newer_message(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(superseding, "is_superseded", sa.false)
+
+
+def releases_what_it_was_sending(patch: pytest.MonkeyPatch) -> None:
+    """A cycle that breaks off forgets that a hand-over was open."""
+
+    def break_off(lane: Dispatcher) -> None:
+        lane.hand.seize()
+        lane.hand.empty()
+        lane.ledger.flush()
+        if lane.hand.token is not None:
+            lane.claiming.doubt(lane.hand.token)
+
+    patch.setattr(Dispatcher, "_break_off", break_off)
+
+
+def gives_up_a_result(patch: pytest.MonkeyPatch) -> None:
+    """A database that is away for a moment loses what the relay has said."""
+
+    def once(ledger: Ledger) -> bool:
+        written = ledger._write()
+        ledger._open = []
+        return written
+
+    patch.setattr(Ledger, "flush", once)
+
+
+PLANTS: tuple[Plant, ...] = (
+    reclaims_without_a_doubt,
+    reclaims_living_workers,
+    reclaims_at_the_limit,
+    forgets_the_mark,
+    records_what_is_not_its_own,
+    keeps_the_payload_of_what_is_sent,
+    forgets_a_doubt,
+    sends_again_what_must_not_be,
+    counts_what_it_gave_back,
+    retries_without_new_attempts,
+    asks_no_hold_at_the_mark,
+    asks_for_no_newer_message,
+    releases_what_it_was_sending,
+    gives_up_a_result,
+)
