@@ -70,7 +70,7 @@ def erase(recipient: str, minutes: float, yes: bool, as_json: bool) -> None:
     _tell(done, mark, suppressed=suppressed, as_json=as_json)
     if done.left:
         waited = span(minutes * 60)
-        raise Refused(f"{plural(done.left, 'row')} still name the person after {waited}; run it again.")
+        raise Refused(f"The address is still in {plural(done.left, 'row')} after {waited}; run it again.")
 
 
 def _ask(engine: sa.Engine, key: str) -> None:
@@ -79,7 +79,7 @@ def _ask(engine: sa.Engine, key: str) -> None:
     cancelled = plural(found.waiting + found.dead, "message")
     others = plural(found.siblings, "row") + " to other recipients of the same messages"
     click.confirm(
-        f"{plural(found.rows, 'row')} name the address; {cancelled} of it and {others} will be cancelled. Go on?",
+        f"The address is in {plural(found.rows, 'row')}; {cancelled} to it and {others} will be cancelled. Go on?",
         abort=True,
         err=True,
     )

@@ -13,9 +13,9 @@ from outbox_admin.db.schema import audit_entry, email_outbox
 from outbox_admin.demo.relay import Catcher, Verdict
 from outbox_admin.producer import Outbox
 from tests.cli.conftest import Shell
-from tests.delivery.processes import until
 from tests.delivery.room import Room, route_to
 from tests.support.clock import FakeClock
+from tests.support.waiting import until
 
 JANE, JOE = "jane@example.com", "joe@example.org"
 
@@ -35,7 +35,7 @@ def test_erasing_asks_says_what_stays_and_is_audited_without_the_address(
 ) -> None:
     enqueue(engine, outbox, "Jane@Example.com", JOE)
     refused = shell("erase", JANE, given="n\n", code=1)
-    assert "1 row name the address; 1 message of it and 1 row to other recipients" in refused.output
+    assert "The address is in 1 row; 1 message to it and 1 row to other recipients" in refused.output
     assert [row.state for row in rows(engine)] == ["pending", "pending"]
 
     told = shell("erase", JANE, given="y\n").stdout
@@ -109,7 +109,7 @@ def test_a_wait_that_is_over_says_so_and_exits_1(shell: Shell, engine: sa.Engine
     with engine.begin() as db:
         db.execute(sa.update(email_outbox).values(state="sending"))
     result = shell("erase", JANE, "--yes", "--wait", "0", code=1)
-    assert "still name the person" in result.stderr
+    assert "still in 1 row after 0 s" in result.stderr
     with engine.connect() as db:
         assert db.execute(sa.select(audit_entry.c.result)).scalar_one() == "waiting"
 

@@ -147,6 +147,17 @@ def test_a_row_under_two_holds_goes_from_the_one_to_the_other(engine: sa.Engine)
         assert held(db, row_id, other) == [None, None]
 
 
+def test_the_rows_of_several_lifted_holds_are_freed_together(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        ids = [add(db, template_key=f"t{number}") for number in range(4)]
+        made = [place(db, Scope.TEMPLATE, f"t{number}") for number in range(4)]
+        holds.stamp(db, ids, now=NOW)
+        for hold_id in made[:3]:
+            holds.lift(db, hold_id, now=NOW)
+        assert [holds.free(db, now=NOW, limit=2) for _ in range(3)] == [2, 1, 0]
+        assert sorted(map(str, held(db, *ids))) == sorted(["None"] * 3 + [stamp(made[3])])
+
+
 def test_a_hold_ends_at_its_time_by_itself(engine: sa.Engine) -> None:
     with engine.begin() as db:
         row_id = add(db)

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from outbox_admin import Message
-from outbox_admin.core.hold import Scope
+from outbox_admin.core.hold import Scope, value_of
 from outbox_admin.db.store import holds, operator, suppressions
 from outbox_admin.db.store.operator import RetryResult
 from outbox_admin.delivery.routes import Route
@@ -19,8 +19,8 @@ from outbox_admin.delivery.worker import Worker
 from outbox_admin.demo.relay import Catcher, Verdict
 from outbox_admin.producer import Entry
 from tests.db.rows import counted
-from tests.delivery.processes import until
 from tests.delivery.room import Room, drain, route_to
+from tests.support.waiting import until
 
 STOP = 60.0  #: seconds that a worker gets to stop
 
@@ -106,6 +106,18 @@ def test_a_hold_whose_time_is_over_lets_its_messages_out_by_itself(room: Room, r
     room.clock.advance(minutes=1)
     work(room, route_to(relay.port))
     assert (room.row(held).state, room.row(held).attempts) == ("sent", 1)
+
+
+@pytest.mark.parametrize("domain", ["bücher.example", "XN--BCHER-KVA.Example"])
+def test_a_domain_hold_meets_the_recipients_however_both_are_spelled(
+    room: Room, relay: Catcher, domain: str
+) -> None:
+    ids = [room.enqueue(to) for to in ("info@Bücher.example", "Info@xn--bcher-kva.EXAMPLE")]
+    subdomain = room.enqueue("info@mail.bücher.example")
+    hold(room, Scope.DOMAIN, value_of(Scope.DOMAIN, domain))
+    drain(room.dispatcher(route_to(relay.port)))
+    assert [room.row(row_id).state for row_id in ids] == ["pending", "pending"]
+    assert room.row(subdomain).state == "sent"
 
 
 def test_a_hold_placed_while_a_batch_is_being_sent_stops_the_rest_of_it(room: Room, relay: Catcher) -> None:
