@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,22 @@ def nursery() -> Iterator[Nursery]:
 
 @pytest.fixture
 def make_ground(database_url: str, tmp_path: Path, nursery: Nursery) -> Iterator[MakeGround]:
+    with making(database_url, tmp_path, nursery) as make:
+        yield make
+
+
+@pytest.fixture
+def make_postgres_ground(postgres_url: str, tmp_path: Path, nursery: Nursery) -> Iterator[MakeGround]:
+    """Mark the test `postgresql`."""
+    with making(postgres_url, tmp_path, nursery) as make:
+        yield make
+
+
+@contextmanager
+def making(url: str, folder: Path, nursery: Nursery) -> Iterator[MakeGround]:
     with ExitStack() as stack:
 
         def make(relay_port: int, **settings: str) -> Ground:
-            made: AbstractContextManager[Ground] = fresh_ground(
-                database_url, tmp_path, relay_port, nursery, **settings
-            )
-            return stack.enter_context(made)
+            return stack.enter_context(fresh_ground(url, folder, relay_port, nursery, **settings))
 
         yield make
