@@ -5,7 +5,6 @@ Here, and nowhere else, the real clock, the real dice and the real tokens come i
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import random
@@ -157,12 +156,13 @@ def console(settings: Settings | None = None, *, notice: str | None = None) -> F
     ``notice`` is a sentence for every page. Nothing is asked of the database before the first request, so that a
     server may load it before it forks.
     """
-    from outbox_admin.web import WebSettings, create_app
+    from outbox_admin.web import create_app
+    from outbox_admin.web.settings import of_settings
 
     settings = settings or Settings.from_env()
     settings.require(Role.CONSOLE)
     database = engine(settings)
-    app = create_app(WebSettings(**_web(settings, notice)), engine=database)
+    app = create_app(of_settings(settings, notice=notice, version=version("outbox-admin")), engine=database)
     if settings.embedded_worker:
         _embed(settings, database)
     return app
@@ -205,34 +205,6 @@ def _embed(settings: Settings, database: sa.Engine) -> None:
     log_to_stderr()
     if serves_here():
         AfterFork(lambda: run_beside(lambda: worker(settings, kind="embedded", over=database))).arm()
-
-
-def _web(settings: Settings, notice: str | None) -> dict[str, Any]:
-    return {
-        "secret": _console_secret(settings),
-        "environment": settings.env,
-        "secure": (settings.public_url or "").startswith("https://"),
-        "trusted_hosts": settings.hosts,
-        "proxies": settings.proxies,
-        "proxy_peers": settings.proxy_peers or (),
-        "max_attempts": settings.max_attempts,
-        "keep_payload": settings.keep_payload,
-        "unknown_key_grace": settings.unknown_key_grace,
-        "lease": settings.lease,
-        "metrics_token": settings.metrics_token,
-        "embedded_worker": settings.embedded_worker,
-        "simulating": settings.simulated,
-        "insecure_http": settings.production and settings.allow_http,
-        "notice": notice,
-        "version": version("outbox-admin"),
-    }
-
-
-def _console_secret(settings: Settings) -> bytes:
-    """Production has its own (its absence was refused); elsewhere all processes of one database agree on one."""
-    if settings.console_secret is not None:
-        return settings.console_secret.encode()
-    return hashlib.sha256(f"outbox-admin development {settings.database_url}".encode()).hexdigest().encode()
 
 
 def _secret(settings: Settings) -> dict[str, Any]:

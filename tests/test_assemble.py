@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from outbox_admin import ConfigurationError, KeyRing, assemble
 from outbox_admin.config import Settings
 from outbox_admin.delivery.routes import Auth, Tls
+from outbox_admin.web.settings import of_settings
 
 
 @pytest.fixture
@@ -96,10 +97,11 @@ def test_an_embedded_console_checks_its_worker_at_once(environ: dict[str, str]) 
 
 
 def test_processes_of_one_database_agree_on_a_secret_in_development(environ: dict[str, str]) -> None:
-    one, other = settings(environ, env="development"), settings(environ, env="development")
-    assert assemble._console_secret(one) == assemble._console_secret(other)
-    elsewhere = settings(environ, env="development", database_url="sqlite:///elsewhere.db")
-    assert assemble._console_secret(one) != assemble._console_secret(elsewhere)
+    def secret(**changes: str) -> str | bytes:
+        return of_settings(settings(environ, env="development", **changes), notice=None, version="").secret
+
+    assert secret() == secret()
+    assert secret() != secret(database_url="sqlite:///elsewhere.db")
 
 
 def test_a_console_can_be_loaded_while_the_database_is_away(environ: dict[str, str], tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
-"""What the console has to know, as one value. Built by assemble from Settings, or by a host application by hand."""
+"""What the console has to know, as one value. Made of Settings, or by a host application by hand."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import timedelta
+
+from outbox_admin.config import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +44,32 @@ class WebSettings:
             raise ValueError("the console's secret needs at least 32 characters or bytes")
         if self.proxies and not self.proxy_peers:
             raise ValueError("proxies are believed only from named peers; give proxy_peers")
+
+
+def of_settings(settings: Settings, *, notice: str | None, version: str) -> WebSettings:
+    """Of the stand-alone console. ``notice`` is a sentence for every page."""
+    return WebSettings(
+        secret=_secret(settings),
+        environment=settings.env,
+        secure=(settings.public_url or "").startswith("https://"),
+        trusted_hosts=settings.hosts,
+        proxies=settings.proxies,
+        proxy_peers=settings.proxy_peers or (),
+        max_attempts=settings.max_attempts,
+        keep_payload=settings.keep_payload,
+        unknown_key_grace=settings.unknown_key_grace,
+        lease=settings.lease,
+        metrics_token=settings.metrics_token,
+        embedded_worker=settings.embedded_worker,
+        simulating=settings.simulated,
+        insecure_http=settings.production and settings.allow_http,
+        notice=notice,
+        version=version,
+    )
+
+
+def _secret(settings: Settings) -> bytes:
+    """Production has its own (its absence was refused); elsewhere all processes of one database agree on one."""
+    if settings.console_secret is not None:
+        return settings.console_secret.encode()
+    return hashlib.sha256(f"outbox-admin development {settings.database_url}".encode()).hexdigest().encode()
