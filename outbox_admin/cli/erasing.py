@@ -59,15 +59,11 @@ def erase(recipient: str, minutes: float, yes: bool, as_json: bool) -> None:
     settings = read_settings()
     mark = store.MARK + configured_ring(settings).fingerprint(f"{store.MARK}{key}")
     engine = open_engine(settings)
-    try:
-        if not yes:
-            _ask(engine, key)
-        done = _erase(engine, key, mark, patience=timedelta(minutes=minutes), quiet=as_json)
-        _note(engine, mark, done)
-        suppressed = _is_suppressed(engine, key)
-    finally:
-        engine.dispose()
-    _tell(done, mark, suppressed=suppressed, as_json=as_json)
+    if not yes:
+        _ask(engine, key)
+    done = _erase(engine, key, mark, patience=timedelta(minutes=minutes), quiet=as_json)
+    _note(engine, mark, done)
+    _tell(done, mark, suppressed=_is_suppressed(engine, key), as_json=as_json)
     if done.left:
         waited = span(minutes * 60)
         raise Refused(f"The address is still in {plural(done.left, 'row')} after {waited}; run it again.")

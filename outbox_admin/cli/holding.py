@@ -110,11 +110,8 @@ def unhold(hold_id: UUID, as_json: bool) -> None:
       outbox-admin unhold 0190a1f2-7c3e-7d1a-9b42-0f6f5f8c2d11
     """
     engine = open_engine(read_settings())
-    try:
-        _lift(engine, hold_id)
-        freed = _free(engine, quiet=as_json)
-    finally:
-        engine.dispose()
+    _lift(engine, hold_id)
+    freed = _free(engine, quiet=as_json)
     if as_json:
         print_json({"hold": hold_id, "returned": freed})
     else:

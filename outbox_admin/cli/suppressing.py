@@ -155,17 +155,14 @@ def import_file(file: BinaryIO, reason: str, skip_bad: bool, as_json: bool) -> N
 def _add_all(listing: Listing, *, quiet: bool) -> int:
     """In short transactions, so that nobody waits for a long list; repeated after an interruption, it goes on."""
     engine, keys, added = open_engine(read_settings()), sorted(listing.reasons), 0
-    try:
-        with click.progressbar(length=len(keys), label="Importing", file=sys.stderr, hidden=quiet) as bar:
-            for start in range(0, len(keys), STEP):
-                step = {key: listing.reasons[key] for key in keys[start : start + STEP]}
-                with engine.begin() as db:
-                    added += store.add_many(db, step, who=actor(), now=clock.now(db))
-                bar.update(len(step))
-        with engine.begin() as db:
-            audit.add(db, at=clock.now(db), actor=actor(), action="suppress", target=TARGET, count=added)
-    finally:
-        engine.dispose()
+    with click.progressbar(length=len(keys), label="Importing", file=sys.stderr, hidden=quiet) as bar:
+        for start in range(0, len(keys), STEP):
+            step = {key: listing.reasons[key] for key in keys[start : start + STEP]}
+            with engine.begin() as db:
+                added += store.add_many(db, step, who=actor(), now=clock.now(db))
+            bar.update(len(step))
+    with engine.begin() as db:
+        audit.add(db, at=clock.now(db), actor=actor(), action="suppress", target=TARGET, count=added)
     return added
 
 
