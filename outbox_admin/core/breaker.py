@@ -182,8 +182,11 @@ def proven_by_probe(cause: Cause) -> bool:
 
 
 def _is_past(moment: float | None, now: float, longest: float) -> bool:
-    """Also when it lies further ahead than it can have been set: the clock was put back since."""
-    return moment is None or not now < moment <= now + longest
+    """Also when it lies far further ahead than it can have been set: the clock was put back since.
+
+    Twice as far, since whoever set it may have a clock that is a little ahead.
+    """
+    return moment is None or not now < moment <= now + 2 * longest
 
 
 def _open(breaker: Breaker, cause: Cause, *, now: float, roll: float) -> Breaker:

@@ -224,6 +224,13 @@ def test_a_clock_that_is_put_back_does_not_stretch_waits_probes_or_permits():
     assert breaker.on_trial(trial, by="other", wanted=1, now=9_000.0)[1] == 1
 
 
+def test_clocks_that_differ_a_little_hold_one_probe_and_one_trial():
+    probed = breaker.probing(open_breaker(), now=10.0, by="ahead")
+    assert not breaker.probe_due(probed, now=9.9)
+    tried, _ = breaker.on_trial(half_open(), by="ahead", wanted=1, now=10.0)
+    assert breaker.on_trial(tried, by="behind", wanted=1, now=9.9)[1] == 0
+
+
 def test_an_operator_may_have_the_next_probe_at_once():
     value = open_breaker()
     assert breaker.probe_due(breaker.hastened(value, now=3.0), now=3.0)

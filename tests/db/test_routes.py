@@ -303,6 +303,7 @@ def test_a_late_acceptance_while_open_proves_nothing(engine: sa.Engine) -> None:
 def test_an_operator_may_have_the_next_probe_at_once(engine: sa.Engine) -> None:
     with engine.begin() as db:
         assert not routes.hasten(db, "primary", now=NOW)
+        assert reads.routes(db, now=NOW) == []  # a name that was mistyped leaves no row
         fault(db)
         assert routes.hasten(db, "primary", now=later(seconds=1))
         assert take_probe(db, now=later(seconds=1))

@@ -123,7 +123,8 @@ def accepted(db: Database, name: str, *, number: int, now: datetime) -> Breaker 
 
 def hasten(db: Database, name: str, *, now: datetime) -> bool:
     """The next probe is due now: an operator has cured the fault. False where nothing is paused."""
-    before = _locked(db, name)
+    found = db.execute(sa.select(outbox_route).where(route.name == name).with_for_update()).first()
+    before = Breaker() if found is None else _loaded(found)
     if before.gate is not Gate.OPEN:
         return False
     _write(db, name, rules.hastened(before, now=_second(now)))
