@@ -21,6 +21,8 @@ _PLACES = {
     "settle": f"{_HERE}.settling:settle",
     "cancel": f"{_HERE}.repair:cancel",
     "resume": f"{_HERE}.resuming:resume",
+    "routes": f"{_HERE}.routes:routes",
+    "probe": f"{_HERE}.routes:probe",
     "hold": f"{_HERE}.holding:hold",
     "holds": f"{_HERE}.holding:holds",
     "unhold": f"{_HERE}.holding:unhold",
