@@ -11,7 +11,6 @@ from outbox_admin import metrics
 from outbox_admin.core.hold import Scope
 from outbox_admin.db import schema
 from outbox_admin.db.store import holds
-from outbox_admin.delivery.worker import Worker
 from outbox_admin.demo.relay import Catcher, Verdict
 from tests.delivery.conftest import relay, room  # noqa: F401 - the fixtures
 from tests.delivery.room import Room, route_to
@@ -32,7 +31,7 @@ def test_ages_states_outcomes_and_the_last_cycle(room: Room, relay: Catcher) -> 
     relay.decide = lambda recipient: Verdict.REFUSE if recipient.startswith("no") else Verdict.ACCEPT
     room.enqueue("yes@example.com")
     room.enqueue("no@example.com")
-    Worker(room.parts(route_to(relay.port))).drain()
+    room.worker(route_to(relay.port)).drain()
     room.enqueue("waits@example.com", not_before=room.clock.now() + timedelta(seconds=10))
     room.clock.advance(seconds=100)
     found = scraped(room)

@@ -80,7 +80,6 @@ class Catcher:
         self.decide = decide
         self.messages: list[Caught] = []
         self._loop = asyncio.new_event_loop()
-        self._open: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="catcher", daemon=True)
 
     def __enter__(self) -> Catcher:
@@ -99,19 +98,22 @@ class Catcher:
         self._loop.close()
 
     async def _stop(self) -> None:
+        """Ends every conversation, one that is being accepted included, and closes its socket."""
         self._server.close()
-        for talk in self._open:
-            talk.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        own = {asyncio.current_task()}
+        while talks := asyncio.all_tasks() - own:
+            for talk in talks:
+                talk.cancel()
+            await asyncio.wait(talks)
+        await asyncio.sleep(0)  # sockets that were closed last are closed in the next round
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = asyncio.current_task()
-        if talk is not None:
-            self._open.add(talk)
-            talk.add_done_callback(self._open.discard)
-        with suppress(OSError, ValueError, asyncio.CancelledError):
-            await _Talk(self, reader, writer).run()
-        writer.close()
+        try:
+            with suppress(OSError, ValueError):
+                await _Talk(self, reader, writer).run()
+            writer.close()
+        except asyncio.CancelledError:
+            writer.transport.abort()  # nobody waits for a client that does not read
         with suppress(OSError, asyncio.CancelledError):
             await writer.wait_closed()
 

@@ -104,7 +104,7 @@ def test_oc_54_rows_wait_for_their_key_and_are_sent_without_a_restart(room: Room
     watched = WatchedRing(path, monotonic=room.clock.monotonic)
     rows = [room.enqueue(f"{number}@example.com") for number in range(50)]
     with Relay() as relay:
-        worker = Worker(room.parts(route_to(relay.port), ring=watched))
+        worker = room.worker(route_to(relay.port), ring=watched)
         worker.upkeep.open()
         for _ in range(10):
             cycle(room, worker, seconds=60)

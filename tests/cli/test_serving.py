@@ -13,9 +13,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cli.conftest import Shell
-from tests.contract.bench import until
 from tests.support.children import child
 from tests.support.ports import free_port, wait_for_port
+from tests.support.waiting import until
 
 RUN = "from outbox_admin.cli import main; main()"
 WITHOUT_GUNICORN = f"import sys; sys.modules['gunicorn'] = None; {RUN}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -156,15 +156,3 @@ def outbox_admin(*arguments: str) -> tuple[str, ...]:
 def nobody_listens() -> int:
     """A port on which there is no relay."""
     return free_port()
-
-
-def until(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
-    """Whether ``condition`` came true in time. For real processes only."""
-    import time
-
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True

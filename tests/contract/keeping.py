@@ -14,8 +14,9 @@ from outbox_admin.db.reads.health import Health, health
 from outbox_admin.db.schema import suppression
 from outbox_admin.db.store import holds
 from outbox_admin.demo.relay import Catcher, Verdict
-from tests.contract.bench import JANE, Bench, until
+from tests.contract.bench import JANE, Bench
 from tests.contract.promises import proves
+from tests.support.waiting import until
 
 
 def look(bench: Bench) -> Health:

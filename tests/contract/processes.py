@@ -15,11 +15,12 @@ import sqlalchemy as sa
 
 from outbox_admin import Entry, Message
 from outbox_admin.demo.relay import Catcher, Caught, Verdict
-from tests.contract.bench import JANE, Bench, outbox_admin, until
+from tests.contract.bench import JANE, Bench, outbox_admin
 from tests.contract.promises import proves
 from tests.support.clock import FakeClock
 from tests.support.ports import free_port
 from tests.support.relay import Relay, silence
+from tests.support.waiting import until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,9 @@ from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Change, State
 from outbox_admin.db.store import candidates, claims, results
 from outbox_admin.demo.relay import Catcher, Verdict
-from tests.contract.bench import JANE, Bench, outbox_admin, until
+from tests.contract.bench import JANE, Bench, outbox_admin
 from tests.contract.promises import proves
+from tests.support.waiting import until
 
 FINAL = "('sent', 'rejected', 'expired', 'cancelled', 'superseded')"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -51,11 +50,3 @@ def process(
         options = {"env": environ(room, folder, relay) | settings, "stdout": log, "stderr": log}
         with child([sys.executable, *command], **options) as running:
             yield running
-
-
-def until(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
-    waiting, ticks = threading.Event(), 0
-    while not condition() and ticks < seconds / 0.05:
-        waiting.wait(0.05)
-        ticks += 1
-    return condition()

@@ -24,6 +24,7 @@ from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.dispatcher import Cycle, Dispatcher
 from outbox_admin.delivery.parts import Parts, Rules
 from outbox_admin.delivery.routes import Route, Tls
+from outbox_admin.delivery.worker import Worker
 from tests.support.clock import FakeClock
 from tests.support.ports import HOST
 
@@ -92,6 +93,19 @@ class Room:
         self.closing.callback(made.close)
         return made
 
+    def worker(
+        self,
+        *routes: Route,
+        rules: Rules = CAREFUL,
+        lanes: int = 1,
+        kind: str = "worker",
+        **changes: Any,
+    ) -> Worker:
+        """Not started. What still runs at the end of the test is stopped, and its connections are closed."""
+        made = Worker(self.parts(*routes, rules=rules, **changes), lanes=lanes, kind=kind)
+        self.closing.callback(_end, made)
+        return made
+
     def enqueue(self, to: str = "jane@example.com", *, key: str | None = None, **options: Any) -> UUID:
         message = options.pop("message", None) or Message(to, "Hello", "Hello Jane\n")
         with self.engine.begin() as db:
@@ -146,6 +160,13 @@ class Room:
     def due(self, row_id: UUID) -> datetime:
         moment: datetime = self.row(row_id).due_at
         return moment
+
+
+def _end(worker: Worker) -> None:
+    if any(lane.alive for lane in worker.lanes):
+        worker.stop(0)
+    for lane in worker.lanes:
+        lane.dispatcher.close()
 
 
 def drain(dispatcher: Dispatcher) -> list[Cycle]:

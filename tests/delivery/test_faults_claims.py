@@ -8,8 +8,8 @@ from outbox_admin.db.schema import email_outbox
 from outbox_admin.delivery.worker import Worker
 from outbox_admin.demo.relay import Catcher
 from tests.delivery.breakage import losing_an_answer
-from tests.delivery.processes import until
 from tests.delivery.room import Room, drain, route_to
+from tests.support.waiting import until
 
 
 def test_a_claim_without_an_answer_is_released_also_after_one_that_had_its_answer(
@@ -45,7 +45,7 @@ def lost_claim(room: Room, worker: Worker, lane: int) -> None:
 
 def test_the_last_lane_settles_its_doubt_although_nothing_else_is_due(room: Room, relay: Catcher) -> None:
     room.enqueue()
-    worker = Worker(room.parts(route_to(relay.port)), lanes=2)
+    worker = room.worker(route_to(relay.port), lanes=2)
     lost_claim(room, worker, 1)
     worker.start()
     try:
@@ -56,7 +56,7 @@ def test_the_last_lane_settles_its_doubt_although_nothing_else_is_due(room: Room
 
 def test_a_lane_that_ends_gives_back_what_it_is_in_doubt_of(room: Room, relay: Catcher) -> None:
     room.enqueue()
-    worker = Worker(room.parts(route_to(relay.port)))
+    worker = room.worker(route_to(relay.port))
     lost_claim(room, worker, 0)
     worker.common.stopping.asked.set()
     worker.start()

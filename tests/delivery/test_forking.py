@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.support.waiting import LIMIT
+
 PRELUDE = """
 import os, sys, threading
 from outbox_admin.delivery.forking import AfterFork
@@ -12,39 +14,40 @@ from outbox_admin.delivery.forking import AfterFork
 def start():
     os.write(1, f"{name} ".encode())
 
+def wait():
+    for timer in threading.enumerate():
+        if timer.name == "outbox-start":
+            timer.join(60)
+
 name = "parent"
-waiting = threading.Event()
-after = AfterFork(start, delay=0.2)
+after = AfterFork(start)
 after.arm()
 """
-
-
-def run(text: str) -> list[str]:
-    """The names of the processes that started, sorted."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PRELUDE + text], capture_output=True, timeout=20, check=True
-    )
-    return sorted(done.stdout.decode().split())
-
-
 FORK = """
 for number in (1, 2):
     child = os.fork()
     if child == 0:
         name = f"child{number}"
-        waiting.wait(0.6)
+        wait()
         os._exit(0)
     children = [*globals().get("children", []), child]
 """
 REAP = """
 for child in children:
     os.waitpid(child, 0)
-waiting.wait(0.4)
+wait()
 """
 
 
+def run(text: str) -> list[str]:
+    """The names of the processes that started, sorted. `wait()` in the text: until this process has decided."""
+    command = [sys.executable, "-W", "ignore", "-c", PRELUDE + text]
+    done = subprocess.run(command, capture_output=True, timeout=2 * LIMIT, check=True)
+    return sorted(done.stdout.decode().split())
+
+
 def test_without_a_fork_it_starts_in_this_process_once() -> None:
-    assert run("waiting.wait(0.6)") == ["parent"]
+    assert run("wait()") == ["parent"]
 
 
 def test_a_process_that_forks_starts_nothing_and_each_child_starts_once() -> None:
@@ -52,9 +55,9 @@ def test_a_process_that_forks_starts_nothing_and_each_child_starts_once() -> Non
 
 
 def test_a_child_that_is_forked_later_starts_too() -> None:
-    later = "waiting.wait(0.4)\n" + FORK.replace("(1, 2)", "(3,)")
+    later = "wait()\n" + FORK.replace("(1, 2)", "(3,)")
     assert run(FORK + later + REAP) == ["child1", "child2", "child3"]
 
 
 def test_children_of_a_process_that_has_started_do_not_start_again() -> None:
-    assert run("waiting.wait(0.4)\n" + FORK + REAP) == ["parent"]
+    assert run("wait()\n" + FORK + REAP) == ["parent"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 
 from outbox_admin.delivery.heartbeat import Heartbeat
-
-WAIT = 10.0
+from tests.support.waiting import LIMIT
 
 
 def test_a_beat_that_fails_ends_nothing() -> None:
@@ -28,6 +27,6 @@ def test_the_last_word_follows_a_beat_that_is_under_way() -> None:
 
     heartbeat = Heartbeat(beat)
     heartbeat.start()
-    assert begun.wait(WAIT)
+    assert begun.wait(LIMIT)
     heartbeat.end()
     assert words == ["active", "stopped"]

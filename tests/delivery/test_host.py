@@ -21,11 +21,12 @@ from outbox_admin.db.schema import outbox_worker
 from outbox_admin.delivery.host import Host
 from outbox_admin.delivery.worker import STUCK_AFTER, Worker
 from outbox_admin.demo.relay import Catcher
-from tests.delivery.processes import TOKEN, environ, until
+from tests.delivery.processes import TOKEN, environ
 from tests.delivery.room import Room, route_to
 from tests.support.children import child
 from tests.support.ports import HOST, free_port, wait_for_port
 from tests.support.relay import Relay, silence
+from tests.support.waiting import until
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -48,7 +49,7 @@ def status(host: Host, path: str) -> tuple[int, str]:
 
 @contextmanager
 def hosted(room: Room, *routes: Any, token: str | None = TOKEN) -> Iterator[tuple[Host, Worker]]:
-    worker = Worker(room.parts(*routes), kind="gunicorn")
+    worker = room.worker(*routes, kind="gunicorn")
     host = Host(lambda: worker, engine=room.engine, token=token)
     host.start()
     try:

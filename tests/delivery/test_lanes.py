@@ -7,10 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from outbox_admin.delivery.lanes import LONG_HANDOVER, PATIENCE
-from outbox_admin.delivery.worker import STUCK_AFTER, Worker
+from outbox_admin.delivery.worker import STUCK_AFTER
 from tests.delivery.room import Room, route_to
-from tests.delivery.test_worker import running, until
+from tests.delivery.test_worker import running
 from tests.support.relay import Relay, silence
+from tests.support.waiting import until
 
 
 def test_a_lane_that_is_woken_in_vain_leaves_its_relay_all_the_same(room: Room) -> None:
@@ -30,7 +31,7 @@ def test_a_large_message_within_its_own_limit_is_not_stuck(room: Room) -> None:
     room.enqueue()
     with Relay({"DOT": silence()}) as relay:
         rules = room.rules(handover_limit=STUCK_AFTER + LONG_HANDOVER)
-        worker = Worker(room.parts(route_to(relay.port, final_timeout=600, handover_limit=600), rules=rules))
+        worker = room.worker(route_to(relay.port, final_timeout=600, handover_limit=600), rules=rules)
         worker.start()
         until(lambda: relay.transactions and relay.transactions[-1].content)
         room.clock.advance(seconds=STUCK_AFTER + 1)
@@ -43,7 +44,7 @@ def test_a_large_message_within_its_own_limit_is_not_stuck(room: Room) -> None:
 
 
 def test_stopping_goes_on_where_the_rest_cannot_be_released(room: Room) -> None:
-    lane = Worker(room.parts()).lanes[0]
+    lane = room.worker().lanes[0]
     row_id = room.enqueue()
     lane.dispatcher.claiming.batch(1, "simulated")
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.delivery.processes import process, until
+from tests.delivery.processes import process
 from tests.delivery.room import Room
 from tests.delivery.test_worker_process import WORKER
 from tests.support.meter import Meter
+from tests.support.waiting import until
 
 RATE, BURST, MESSAGES = 14, 5, 50
 

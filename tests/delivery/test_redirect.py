@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from outbox_admin import Message
 from outbox_admin.db.schema import outbox_worker
 from outbox_admin.delivery.announcing import announce
-from outbox_admin.delivery.worker import Worker
 from outbox_admin.demo.relay import Catcher, Verdict
 from tests.delivery.room import Room, drain, route_to
 
@@ -76,7 +75,7 @@ def test_simulated_mail_is_redirected_to_nobody(room: Room) -> None:
 def test_the_worker_announces_that_it_redirects(
     room: Room, relay: Catcher, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker = Worker(room.parts(route_to(relay.port), rules=room.rules(redirect_to=TEST_BOX)))
+    worker = room.worker(route_to(relay.port), rules=room.rules(redirect_to=TEST_BOX))
     announce(worker.parts, worker.name)
     assert "OUTBOX_REDIRECT_TO" in caplog.text
     assert TEST_BOX not in caplog.text

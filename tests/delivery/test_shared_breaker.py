@@ -16,12 +16,11 @@ from outbox_admin.db.reads import routes as reads
 from outbox_admin.db.schema import outbox_route, outbox_route_worker
 from outbox_admin.db.store import routes
 from outbox_admin.delivery.dispatcher import Cycle, Dispatcher
-from outbox_admin.delivery.worker import Worker
 from outbox_admin.demo.relay import Catcher
 from tests.delivery.breakage import failing, losing_an_answer
-from tests.delivery.processes import until
 from tests.delivery.room import PLAIN, Room, drain, route_to
 from tests.support.relay import Action, Conversation, Relay, close, silence, then
+from tests.support.waiting import until
 
 FAULT = Cause(Phase.CONNECT, Kind.NETWORK)
 BUSY = then("421 4.3.2 closing", close())
@@ -377,7 +376,7 @@ def test_a_worker_that_stops_in_its_probe_gives_the_probe_back(room: Room) -> No
     with Relay({"CONNECT": "554 no"}, {"CONNECT": silence()}) as relay:
         play(room, workers(room, relay, 1))
         room.clock.advance(seconds=10)
-        worker = Worker(room.parts(route_to(relay.port, reply_timeout=600)))
+        worker = room.worker(route_to(relay.port, reply_timeout=600))
         worker.start()
         assert until(lambda: shared(room).probing_by is not None and len(relay.connections) == 2)
         worker.stop(0)

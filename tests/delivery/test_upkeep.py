@@ -7,7 +7,6 @@ import sqlalchemy as sa
 from outbox_admin.db.schema import retry_plan
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.upkeep import Upkeep
-from outbox_admin.delivery.worker import Worker
 from outbox_admin.demo.relay import Catcher
 from outbox_admin.ids import new_id
 from tests.delivery.room import Room, route_to
@@ -20,7 +19,7 @@ def test_a_plan_that_nobody_can_read_stops_no_mail(room: Room, relay: Catcher) -
         plan = {"id": new_id(), "owner": "ops", "expected": 1, "filter": {"of a newer release": 1}}
         db.execute(sa.insert(retry_plan).values(plan | times))
     row_id = room.enqueue()
-    worker = Worker(room.parts(route_to(relay.port)))
+    worker = room.worker(route_to(relay.port))
     worker.drain()
     assert room.row(row_id).state == "sent"
     assert worker.common.tally.of("error") == 1

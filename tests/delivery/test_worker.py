@@ -21,12 +21,11 @@ from outbox_admin.demo.relay import Catcher, Verdict
 from tests.delivery.breakage import failing
 from tests.delivery.room import CAREFUL, Room, route_to
 from tests.support.relay import Relay, silence
-
-WAIT = 10.0  #: seconds until a test gives up
+from tests.support.waiting import LIMIT, until
 
 
 def drain(room: Room, *routes: Route, **changes: Any) -> Worker:
-    worker = Worker(room.parts(*routes, **changes))
+    worker = room.worker(*routes, **changes)
     worker.drain()
     return worker
 
@@ -38,15 +37,7 @@ def running(parts: Parts, *, lanes: int = 1) -> Iterator[Worker]:
     try:
         yield worker
     finally:
-        worker.stop(0 if worker.common.stopping.asked.is_set() else WAIT)
-
-
-def until(condition: Any) -> None:
-    """Looks every few milliseconds; the assertion is the caller's."""
-    waiting, ticks = threading.Event(), 0
-    while not condition() and ticks < WAIT / 0.01:
-        waiting.wait(0.01)
-        ticks += 1
+        worker.stop(0 if worker.common.stopping.asked.is_set() else LIMIT)
 
 
 def heartbeat(room: Room) -> Any:
@@ -56,7 +47,7 @@ def heartbeat(room: Room) -> Any:
 
 def test_a_lane_outlasts_a_cycle_that_cannot_even_break_off(room: Room, relay: Catcher) -> None:
     room.enqueue()
-    worker = Worker(room.parts(route_to(relay.port)))
+    worker = room.worker(route_to(relay.port))
     lane = worker.lanes[0]
     cycle, broken = lane.dispatcher.cycle, threading.Event()
 
@@ -71,7 +62,7 @@ def test_a_lane_outlasts_a_cycle_that_cannot_even_break_off(room: Room, relay: C
         until(lambda: room.states() == {"sent": 1})
         assert (broken.is_set(), lane.alive, room.states()) == (True, True, {"sent": 1})
     finally:
-        worker.stop(WAIT)
+        worker.stop(LIMIT)
 
 
 def test_a_drain_works_off_what_is_due_and_says_what_became_of_it(room: Room, relay: Catcher) -> None:
@@ -79,7 +70,7 @@ def test_a_drain_works_off_what_is_due_and_says_what_became_of_it(room: Room, re
     for name in ("a", "b", "no"):
         room.enqueue(f"{name}@example.com")
     room.enqueue("later@example.com", not_before=room.clock.now() + timedelta(hours=1))
-    done = Worker(room.parts(route_to(relay.port)), lanes=2).drain()
+    done = room.worker(route_to(relay.port), lanes=2).drain()
     assert (done.accepted, done.rejected, done.paused, done.failed) == (2, 1, False, False)
     assert room.states() == {"sent": 2, "rejected": 1, "pending": 1}
 
@@ -87,7 +78,7 @@ def test_a_drain_works_off_what_is_due_and_says_what_became_of_it(room: Room, re
 def test_a_drain_that_meets_a_broken_relay_says_so(room: Room) -> None:
     room.enqueue()
     with Relay({"CONNECT": "554 no service"}) as broken:
-        worker = Worker(room.parts(route_to(broken.port)))
+        worker = room.worker(route_to(broken.port))
         done = worker.drain()
     assert (done.faults, done.paused) == (1, True)
     assert room.states() == {"pending": 1}
@@ -95,7 +86,7 @@ def test_a_drain_that_meets_a_broken_relay_says_so(room: Room) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_drain_whose_lane_broke_off_does_not_say_that_all_is_done(room: Room) -> None:
-    worker = Worker(room.parts(), lanes=2)
+    worker = room.worker(lanes=2)
 
     def breaks() -> Any:
         raise SystemExit
@@ -108,14 +99,14 @@ def test_a_drain_goes_on_over_the_second_relay_when_the_first_one_breaks(room: R
     for number in range(3):
         room.enqueue(f"{number}@example.com")
     with Relay({"CONNECT": "554 no service"}) as broken:
-        done = Worker(room.parts(route_to(broken.port), route_to(relay.port, name="secondary"))).drain()
+        done = room.worker(route_to(broken.port), route_to(relay.port, name="secondary")).drain()
     assert (done.accepted, done.faults, done.paused) == (3, 1, False)
     assert len(relay.messages) == 3
 
 
 def test_a_drain_asks_a_database_again_that_did_not_answer(room: Room, relay: Catcher) -> None:
     row_id = room.enqueue()
-    worker = Worker(room.parts(route_to(relay.port)))
+    worker = room.worker(route_to(relay.port))
     with failing(room.engine, "UPDATE email_outbox SET state", times=2) as failed:
         done = worker.drain()
     assert (len(failed), done.failed, done.accepted) == (2, False, 1)
@@ -147,19 +138,19 @@ def test_oc_59_stopping_finishes_what_is_in_hand_and_releases_the_rest_at_once(r
     def stall(recipient: str) -> Verdict:
         if len(relay.messages) == 7:
             in_hand.set()
-            go_on.wait(WAIT)
+            go_on.wait(LIMIT)
         return Verdict.ACCEPT
 
     for number in range(20):
         room.enqueue(f"{number}@example.com")
     with Catcher(decide=stall) as relay, running(room.parts(route_to(relay.port))) as worker:
-        assert in_hand.wait(WAIT)
+        assert in_hand.wait(LIMIT)
         stopping = threading.Thread(target=worker.stop)
         stopping.start()
         until(lambda: room.states().get("sending") == 1)
         assert room.states() == {"sent": 7, "sending": 1, "pending": 12}
         go_on.set()
-        stopping.join(WAIT)
+        stopping.join(LIMIT)
     assert room.states() == {"sent": 8, "pending": 12}
     assert {(row.attempts, row.lease_until) for row in room.rows() if row.state == "pending"} == {(0, None)}
     assert heartbeat(room).state == "stopped"
@@ -168,7 +159,7 @@ def test_oc_59_stopping_finishes_what_is_in_hand_and_releases_the_rest_at_once(r
 def test_a_hand_over_that_outlasts_the_grace_is_unknown(room: Room) -> None:
     row_id = room.enqueue()
     with Relay({"DOT": silence()}) as relay:
-        worker = Worker(room.parts(route_to(relay.port, final_timeout=60)))
+        worker = room.worker(route_to(relay.port, final_timeout=60))
         worker.start()
         until(lambda: relay.transactions and relay.transactions[-1].content)
         worker.stop(0)
@@ -180,7 +171,7 @@ def test_a_hand_over_that_outlasts_the_grace_is_unknown(room: Room) -> None:
 def test_a_hand_over_that_had_not_begun_when_the_grace_ended_is_not_in_doubt(room: Room) -> None:
     row_id = room.enqueue()
     with Relay({"RCPT": silence()}) as relay:
-        worker = Worker(room.parts(route_to(relay.port, reply_timeout=60)))
+        worker = room.worker(route_to(relay.port, reply_timeout=60))
         worker.start()
         until(lambda: "RCPT" in relay.verbs)
         worker.stop(0)
@@ -207,7 +198,7 @@ def test_the_heartbeat_names_the_worker_its_keys_and_its_pauses(room: Room) -> N
 def test_a_worker_is_stuck_when_it_holds_rows_and_records_nothing(room: Room) -> None:
     room.enqueue()
     with Relay({"DOT": silence()}) as relay:
-        worker = Worker(room.parts(route_to(relay.port, final_timeout=600)))
+        worker = room.worker(route_to(relay.port, final_timeout=600))
         worker.start()
         until(lambda: relay.transactions and relay.transactions[-1].content)
         assert (worker.condition().alive, worker.condition().stuck) == (True, False)
@@ -222,7 +213,7 @@ def test_a_ring_with_other_material_under_a_known_id_does_not_start(room: Room, 
         [kid] = room.ring.usable_ids
         db.execute(sa.insert(outbox_key).values(kid=kid, check_value="0" * 16, created_at=room.clock.now()))
     with pytest.raises(ConfigurationError, match=kid):
-        Worker(room.parts(route_to(relay.port))).start()
+        room.worker(route_to(relay.port)).start()
     assert (room.row(row_id).state, room.row(row_id).tries) == ("pending", 0)
 
 
@@ -251,7 +242,7 @@ def test_a_storm_of_unreadable_payloads_ends_when_an_operator_has_dealt_with_the
 ) -> None:
     for number in range(8):
         room.damage(room.enqueue(f"{number}@example.com"))
-    worker = Worker(room.parts(route_to(relay.port)))
+    worker = room.worker(route_to(relay.port))
     worker.upkeep.open()
     worker.lanes[0].drain()
     assert worker.common.unreadables.tripped
@@ -276,7 +267,7 @@ def test_keys_that_opened_a_payload_are_proven_for_everybody(room: Room, relay: 
 def test_a_long_hand_over_keeps_its_lease(room: Room) -> None:
     row_id = room.enqueue()
     with Relay({"DOT": silence()}) as relay:
-        worker = Worker(room.parts(route_to(relay.port, final_timeout=600, handover_limit=600)))
+        worker = room.worker(route_to(relay.port, final_timeout=600, handover_limit=600))
         worker.start()
         until(lambda: relay.transactions and relay.transactions[-1].content)
         before = room.row(row_id).lease_until
@@ -293,7 +284,7 @@ def test_oc_53_a_wrong_host_clock_moves_nothing(room: Room, relay: Catcher) -> N
     Worker(parts).drain()
     assert room.row(row_id).state == "pending"
     room.clock.advance(minutes=4)
-    Worker(room.parts(route_to(relay.port), host_is_fast_by=timedelta(minutes=-10))).drain()
+    room.worker(route_to(relay.port), host_is_fast_by=timedelta(minutes=-10)).drain()
     assert (room.row(row_id).state, room.row(row_id).sent_at) == ("sent", room.clock.now())
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from outbox_admin.demo.relay import Catcher, Verdict
-from tests.delivery.processes import process, until
+from tests.delivery.processes import process
 from tests.delivery.room import Room
 from tests.support.relay import Relay, silence
+from tests.support.waiting import until
 
 #: A worker whose process dies whenever it prepares mail to `killer@…`.
 FRAGILE = """

@@ -181,7 +181,6 @@ class Relay:
         self.ends = (b"\r\n.\r\n", *end_of_data.value)
         self.port = port
         self.connections: list[Connection] = []
-        self._open: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="scripted-relay", daemon=True)
 
@@ -220,23 +219,25 @@ class Relay:
         self._loop.close()
 
     async def _stop(self) -> None:
+        """Ends every conversation, one that is being accepted included, and closes its socket."""
         self._server.close()
-        for talk in self._open:
-            talk.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        own = {asyncio.current_task()}
+        while talks := asyncio.all_tasks() - own:
+            for talk in talks:
+                talk.cancel()
+            await asyncio.wait(talks)
         await asyncio.sleep(0)  # transports that were closed last say so in the next round
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
         script = self.scripts[min(len(self.connections), len(self.scripts) - 1)]
         connection = Connection(secured=self.implicit)
         self.connections.append(connection)
-        with suppress(_Over, OSError, asyncio.CancelledError):
-            await Conversation(self, connection, script, reader, writer).run()
-        writer.close()
+        try:
+            with suppress(_Over, OSError):
+                await Conversation(self, connection, script, reader, writer).run()
+            writer.close()
+        except asyncio.CancelledError:
+            writer.transport.abort()  # nobody waits for a client that does not read
         with suppress(OSError, asyncio.CancelledError):
             await writer.wait_closed()
         connection.ended.set()
