@@ -49,9 +49,15 @@ class Claiming:
         self._hand = hand
         self._doubtful: set[UUID] = set()
 
-    def batch(self, limit: int, route: str) -> list[Claim]:
-        """At most ``limit`` due rows; fewer means that no more are due, or that others have shut ``route``."""
-        return self._claim(partial(claims.claim_batch, limit=limit), route)
+    def batch(self, limit: int, route: str, *, announce: bool = False) -> list[Claim]:
+        """At most ``limit`` due rows; fewer means that no more are due, or that others have shut ``route``.
+
+        ``announce``: all of them are to be marked together, which the claim does by itself where it may.
+        """
+        together = (
+            announce and self._parts.templates is None
+        )  # a late rendering is stored by a mark of its own
+        return self._claim(partial(claims.claim_batch, limit=limit, announce=together), route)
 
     def alone(self, route: str) -> list[Claim]:
         """One row that came back from a lost worker, or none."""

@@ -120,7 +120,8 @@ class Dispatcher:
     def _batch(self, way: Way) -> Cycle:
         began = self._parts.clock.monotonic()
         with self._fleet.reserve(way.route, self._pace.size) as room:
-            claims = self.claiming.batch(room, way.route) if room else []
+            whole = room == self._pace.window == self._parts.rules.batch
+            claims = self.claiming.batch(room, way.route, announce=whole) if room else []
             finished = self._work(claims, way) and not self._ways.is_shut(way)
         if finished and room:
             self._pace.note(asked=room, got=len(claims), seconds=self._parts.clock.monotonic() - began)

@@ -45,7 +45,7 @@ class Handover:
         reachable = self._reach(group, way)
         if reachable is None or not self.turns.reserve(way.route) or self._stopped():
             return False
-        for ready in self.claiming.mark(reachable) if reachable else []:
+        for ready in self._announced(reachable):
             if self._stopped() or not self._send(ready, way):
                 return False
             if self.ledger.ripe:
@@ -53,6 +53,12 @@ class Handover:
             if self.ways.is_shut(way):
                 return False
         return True
+
+    def _announced(self, group: list[Ready]) -> list[Ready]:
+        """Those that are still ours: the hand-over of all of them is marked, if it was not already by their claim."""
+        if all(ready.claim.announced and ready.rendering is None for ready in group):
+            return group
+        return self.claiming.mark(group)
 
     def _reach(self, group: list[Ready], way: Way) -> list[Ready] | None:
         """Connects. A row that cannot be carried is settled; what can be is returned, None when the way is shut."""

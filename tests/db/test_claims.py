@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -204,3 +205,15 @@ def test_a_candidate_that_another_put_off_meanwhile_is_not_sent_before_its_time(
         assert claims.take(db, read_before, now=later(seconds=1), token=uuid4(), **mine) == []
         [taken] = claims.take(db, read_before, now=later(seconds=10), token=uuid4(), **mine)
     assert (taken.id, taken.attempt) == (row_id, 2)
+
+
+def test_e11_a_claim_announces_what_may_be_announced_together(engine: sa.Engine) -> None:
+    mine: dict[str, Any] = {"now": NOW, "limit": 20, "worker": "w", "lease": LEASE, "usable": None}
+    with engine.begin() as db:
+        free, asked = add(db), add(db, on_unknown="hold")
+        large, strange = add(db, payload=b"x" * (claims.INLINE + 1)), add(db, on_unknown="perhaps")
+        claimed = claims.claim_batch(db, token=uuid4(), announce=True, **mine)
+        assert isinstance(claimed, list)
+        marked = {one: read(db, one).handover_at for one in (free, asked, large, strange)}
+    assert {one.id for one in claimed if one.announced} == {free}
+    assert marked == {free: NOW, asked: None, large: None, strange: None}

@@ -169,6 +169,12 @@ TAKEN = {"pending": "sending"}
 WRITERS: dict[str, Writer] = {
     # claiming
     "claim": Writer(claim_batch, TAKEN),
+    "claim that announces": Writer(
+        lambda db, one: claims.claim_batch(
+            db, now=NOW, limit=5, token=OTHER, worker="w", lease=LEASE, usable=None, announce=True
+        ),
+        TAKEN,
+    ),
     "claim of an expired row": Writer(claim_batch, {}, PAST),
     "claim of a row not due": Writer(claim_batch, {}, {"due_at": later(seconds=1)}),
     "claim of a held row": Writer(claim_batch, {}, {"held": "hold:1"}),

@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 
 from outbox_admin import Message
 from outbox_admin.db.store import operator
@@ -113,7 +114,9 @@ def test_a_newer_message_to_several_recipients_replaces_each_older_row_and_none_
     assert sorted(told(relay)) == ["jane@example.com", JOE]
 
 
-def test_e10_a_message_is_not_sent_before_its_time_and_carries_that_time(room: Room, relay: Catcher) -> None:
+def test_a_scheduled_message_is_not_sent_before_its_time_and_carries_that_time(
+    room: Room, relay: Catcher
+) -> None:
     moment = room.clock.now() + timedelta(days=10)
     row_id = room.enqueue(not_before=moment)
     row, sender, sweeping = room.row(row_id), lane(room, relay), upkeep(room)
@@ -222,3 +225,67 @@ def test_e14_a_worker_lost_in_its_hand_over_leaves_a_mark_and_a_row_that_travels
     assert room.states() == {"sent": 4}
     assert told(relay) == [JOE] * 3 + ["jane@example.com"]
     assert [room.row(one).maybe_delivered for one in others] == [False] * 3
+
+
+def marks_of(room: Room) -> list[str]:
+    """Fills with the statements that mark hand-overs and claim nothing."""
+    seen: list[str] = []
+
+    def note(connection: object, cursor: object, text: str, *rest: object) -> None:
+        changed = text.partition("WHERE")[0]
+        if (
+            changed.startswith("UPDATE email_outbox SET")
+            and "handover_at=" in changed
+            and "state=" not in changed
+        ):
+            seen.append(changed)
+
+    sa.event.listen(room.engine, "before_cursor_execute", note)
+    return seen
+
+
+def test_e11_a_deep_backlog_is_marked_by_its_claims(room: Room, relay: Catcher) -> None:
+    """Claims of 1, 2 and 2 rows, each marked by itself; then whole batches at a time."""
+    rows, marks = [room.enqueue() for _ in range(8)], marks_of(room)
+    drain(room.dispatcher(route_to(relay.port), rules=room.rules(batch=2)))
+    assert room.states() == {"sent": 8}
+    assert (len(marks), len(relay.messages)) == (5, 8)
+    assert {room.row(one).maybe_delivered for one in rows} == {False}
+
+
+@pytest.mark.parametrize(
+    ("options", "rules"),
+    [({"on_unknown": "hold"}, {"batch": 2}), ({}, {"batch": 2, "window": 1})],
+    ids=["at most once", "window 1"],
+)
+def test_e11_what_must_not_be_announced_early_is_marked_in_its_own_turn(
+    room: Room, relay: Catcher, options: dict[str, str], rules: dict[str, int]
+) -> None:
+    for _ in range(8):
+        room.enqueue(**options)
+    marks, announced = marks_of(room), list[int]()
+
+    def decide(recipient: str) -> Verdict:
+        announced.append(sum(row.state == "sending" and row.handover_at is not None for row in room.rows()))
+        return Verdict.ACCEPT
+
+    relay.decide = decide
+    drain(room.dispatcher(route_to(relay.port), rules=room.rules(**rules)))
+    assert (room.states(), len(marks)) == ({"sent": 8}, 8)
+    assert announced[0] == 1
+
+
+def test_e11_rows_that_their_claim_announced_and_nobody_sent_are_released_without_a_doubt(room: Room) -> None:
+    for _ in range(8):
+        room.enqueue()
+    with Relay({"DOT": ["250 ok"] * 5, "CONNECT": "220 ready"}, {"CONNECT": "421 closing"}) as relay:
+        sender = room.dispatcher(route_to(relay.port), rules=room.rules(batch=2))
+        for _ in range(3):
+            sender.cycle()
+        assert room.states() == {"sent": 5, "pending": 3}
+        sender.rest()
+        sender.cycle()
+    assert room.states() == {"sent": 5, "pending": 3}
+    assert {(row.handover_at, row.maybe_delivered) for row in room.rows() if row.state == "pending"} == {
+        (None, False)
+    }

@@ -35,7 +35,8 @@ class Claim:
     """Proof of ownership of one row until ``lease_until``.
 
     ``attempt`` counts from 1 and includes this one; ``tries`` likewise. ``payload`` is None where it is larger than
-    256 KiB (:func:`load_payload`) and where the row has none (``payload_size`` 0).
+    256 KiB (:func:`load_payload`) and where the row has none (``payload_size`` 0). ``announced``: its hand-over is
+    marked already.
     """
 
     id: UUID
@@ -61,6 +62,7 @@ class Claim:
     maybe_delivered: bool
     supersede_key: str | None
     lease_until: datetime
+    announced: bool = False
     channel_fault_at: datetime | None = None
 
     @property
@@ -85,18 +87,20 @@ def claim_batch(
     worker: str,
     lease: timedelta,
     usable: Collection[str] | None,
+    announce: bool = False,
 ) -> list[Claim] | TurnedAway:
     """Claims up to ``limit`` due rows, urgent first, then by due time.
 
     ``usable`` are the ids of the keys that this worker opens; None claims rows of any key. Fewer than ``limit`` may
-    come back while others claim too.
+    come back while others claim too. ``announce`` marks their hand-over in the same UPDATE, where a row may be
+    announced together with others (E11).
     """
     look = partial(candidates.due, db, now=now, usable=usable)
     for _ in range(LOOKS):
         found = look(limit=limit)
         if found.barred and (number := candidates.turn_away(db, look(limit=BOUND), now=now)):
             return TurnedAway(number)
-        claims = take(db, found.clear, now=now, token=token, worker=worker, lease=lease)
+        claims = take(db, found.clear, now=now, token=token, worker=worker, lease=lease, announce=announce)
         if claims or not (found.clear or found.barred):
             return claims  # having locked rows, a further look could wait for somebody who waits for us
         respell_ids(db)
@@ -121,13 +125,21 @@ def claim_alone(
 
 
 def take(
-    db: Database, ids: Collection[UUID], *, now: datetime, token: UUID, worker: str, lease: timedelta
+    db: Database,
+    ids: Collection[UUID],
+    *,
+    now: datetime,
+    token: UUID,
+    worker: str,
+    lease: timedelta,
+    announce: bool = False,
 ) -> list[Claim]:
     """Turns candidates that still are due into claims; the others are somebody else's.
 
     Due, not only pending: who sent one meanwhile and was put off must not be overtaken before the backoff is over.
     """
-    return _take(db, ids, candidates.is_due(now), now=now, token=token, worker=worker, lease=lease)
+    due = candidates.is_due(now)
+    return _take(db, ids, due, now=now, token=token, worker=worker, lease=lease, announce=announce)
 
 
 def load_payload(db: Database, *, row_id: UUID, token: UUID) -> bytes | None:
@@ -145,6 +157,7 @@ def _take(
     token: UUID,
     worker: str,
     lease: timedelta,
+    announce: bool = False,
 ) -> list[Claim]:
     if not ids:
         return []
@@ -157,7 +170,7 @@ def _take(
         lease_until=now + lease,
         attempts=_one_more(row.attempts),
         tries=_one_more(row.tries),
-        handover_at=None,
+        handover_at=sa.case((_TOGETHER, sa.literal(now, row.handover_at.type))) if announce else None,
     ).returning(*_RETURNED)
     rows = sorted(db.execute(owned), key=lambda one: (one.priority, one.due_at, one.id))
     return [_claim(one) for one in rows]
@@ -169,12 +182,14 @@ def _one_more(count: sa.Column[int]) -> sa.ColumnElement[int]:
 
 
 _SIZE = sa.func.coalesce(sa.func.length(row.payload), 0)
+#: May be announced together with others: nobody minds a second copy, and it is at hand.
+_TOGETHER = sa.and_(row.on_unknown == OnUnknown.RESEND.value, _SIZE <= INLINE)
 _RETURNED = (
     *(row.id, row.claim_token, row.attempts, row.max_attempts, row.tries, row.retries, row.idempotency_key),
     *(row.part, row.recipient, row.template_key, row.key_id, row.message_id, row.on_unknown, row.created_at),
     *(row.not_before, row.expires_at, row.first_due_at, row.channel_faults, row.channel_fault_at),
     row.maybe_delivered,
-    *(row.supersede_key, row.lease_until, row.priority, row.due_at),
+    *(row.supersede_key, row.lease_until, row.priority, row.due_at, row.handover_at),
     _SIZE.label("size"),
     sa.case((_SIZE <= INLINE, row.payload)).label("inline_payload"),
 )
@@ -206,6 +221,7 @@ def _claim(one: Any) -> Claim:
         maybe_delivered=one.maybe_delivered,
         supersede_key=one.supersede_key,
         lease_until=one.lease_until,
+        announced=one.handover_at is not None,
     )
 
 
