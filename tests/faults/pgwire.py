@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 _LENGTH = struct.Struct("!I")
-#: Requests for TLS and for GSS encryption come in the place of a start; both are declined.
-_REQUESTS = {80877103, 80877104}
+#: Requests for encryption come in the place of a start.
+_TLS, _GSS = 80877103, 80877104
 COMMIT = b"Q" + _LENGTH.pack(4 + len(b"COMMIT\0")) + b"COMMIT\0"
 READY = b"Z"
 IDLE = b"I"
@@ -27,9 +27,14 @@ async def read_start(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
     while True:
         head = await reader.readexactly(4)
         body = await reader.readexactly(_LENGTH.unpack(head)[0] - 4)
-        if _LENGTH.unpack(body[:4])[0] not in _REQUESTS:
+        if _LENGTH.unpack(body[:4])[0] not in (_TLS, _GSS):
             return head + body
         writer.write(b"N")
+
+
+def is_tls_request(message: bytes) -> bool:
+    code: int = _LENGTH.unpack(message[4:])[0]
+    return code == _TLS
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:

