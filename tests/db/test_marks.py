@@ -50,7 +50,7 @@ def test_a_row_that_expired_meanwhile_is_never_handed_over(engine: sa.Engine) ->
     assert (stored.attempts, stored.tries) == (0, 0)
 
 
-def test_marking_one_row_renews_the_aged_leases_of_the_others(engine: sa.Engine) -> None:
+def test_e12_marking_one_row_renews_the_aged_leases_of_the_others(engine: sa.Engine) -> None:
     with engine.begin() as db:
         for _ in range(3):
             add(db)

@@ -53,7 +53,7 @@ def test_the_attempt_says_that_the_worker_was_lost(engine: sa.Engine) -> None:
         ("hold", True, True, "uncertain"),
     ],
 )
-def test_what_becomes_of_it_depends_on_handover_limit_and_wish(
+def test_e14_what_becomes_of_it_depends_on_handover_limit_and_wish(
     engine: sa.Engine, on_unknown: str, handed_over: bool, at_limit: bool, state: str
 ) -> None:
     with engine.begin() as db:
@@ -70,7 +70,7 @@ def test_what_becomes_of_it_depends_on_handover_limit_and_wish(
     assert stored.held == ("alone" if state == "pending" else None)
 
 
-def test_doubt_once_raised_stays(engine: sa.Engine) -> None:
+def test_e26_doubt_once_raised_stays(engine: sa.Engine) -> None:
     with engine.begin() as db:
         row_id = add(db, maybe_delivered=True)
         claim(db)

@@ -28,7 +28,7 @@ def test_only_the_named_rows_are_released(engine: sa.Engine) -> None:
         assert [read(db, one.id).state for one in owned] == ["sending", "sending", "pending"]
 
 
-def test_a_claim_whose_answer_was_lost_is_undone_by_its_token(engine: sa.Engine) -> None:
+def test_e13_a_claim_whose_answer_was_lost_is_undone_by_its_token(engine: sa.Engine) -> None:
     token = uuid4()
     with engine.begin() as db:
         add(db)

@@ -103,7 +103,7 @@ def test_a_channel_fault_gives_the_attempt_back_and_may_leave_the_due_time(engin
     assert (attempt.counted, attempt.outcome) == (False, "channel_fault")
 
 
-def test_an_unknown_outcome_leaves_the_handover_and_the_doubt(engine: sa.Engine) -> None:
+def test_e12_an_unknown_outcome_leaves_the_handover_and_the_doubt(engine: sa.Engine) -> None:
     lost = Cause(Phase.DOT, Kind.NETWORK)
     with engine.begin() as db:
         row_id = add(db)
@@ -133,7 +133,7 @@ def test_results_of_every_kind_are_one_update(engine: sa.Engine) -> None:
     assert len([text for text in updates if "UPDATE email_outbox" in text]) == 1
 
 
-def test_recording_again_after_a_lost_answer_counts_nothing_twice(engine: sa.Engine) -> None:
+def test_e13_recording_again_after_a_lost_answer_counts_nothing_twice(engine: sa.Engine) -> None:
     with engine.begin() as db:
         for _ in range(3):
             add(db)
@@ -159,7 +159,7 @@ def test_a_late_failure_changes_nothing_after_a_reclaim(engine: sa.Engine) -> No
         assert [one.outcome for one in attempts(db, row_id)] == ["worker_lost"]
 
 
-def test_a_late_success_on_a_waiting_row_prevents_the_second_copy(engine: sa.Engine) -> None:
+def test_e26_a_late_success_on_a_waiting_row_prevents_the_second_copy(engine: sa.Engine) -> None:
     with engine.begin() as db:
         row_id = add(db)
         [late] = claim(db)
@@ -173,7 +173,7 @@ def test_a_late_success_on_a_waiting_row_prevents_the_second_copy(engine: sa.Eng
 
 
 @pytest.mark.parametrize("state", [State.UNCERTAIN, State.FAILED])
-def test_a_late_success_settles_what_was_given_up(engine: sa.Engine, state: State) -> None:
+def test_e26_a_late_success_settles_what_was_given_up(engine: sa.Engine, state: State) -> None:
     on_unknown = "hold" if state is State.UNCERTAIN else "resend"
     with engine.begin() as db:
         row_id = add(db, max_attempts=1, on_unknown=on_unknown)

@@ -289,3 +289,25 @@ def test_e11_rows_that_their_claim_announced_and_nobody_sent_are_released_withou
     assert {(row.handover_at, row.maybe_delivered) for row in room.rows() if row.state == "pending"} == {
         (None, False)
     }
+
+
+def test_e10_claims_double_while_they_come_back_full(room: Room, relay: Catcher) -> None:
+    for _ in range(50):
+        room.enqueue()
+    cycles = drain(lane(room, relay))
+    assert [cycle.claimed for cycle in cycles] == [1, 2, 4, 8, 16, 19]
+    assert (len(relay.messages), room.states()) == (50, {"sent": 50})
+
+
+def test_e10_a_lane_claims_what_it_can_begin_within_two_seconds(room: Room, relay: Catcher) -> None:
+    for _ in range(10):
+        room.enqueue()
+
+    def decide(recipient: str) -> Verdict:
+        room.clock.advance(seconds=1)
+        return Verdict.ACCEPT
+
+    relay.decide = decide
+    cycles = drain(lane(room, relay))
+    assert max(cycle.claimed for cycle in cycles) == 2
+    assert room.states() == {"sent": 10}
