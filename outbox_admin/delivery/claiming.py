@@ -115,12 +115,11 @@ class Claiming:
 
     def _claim(self, ask: Callable[..., list[Claim] | TurnedAway], route: str) -> list[Claim]:
         self.settle()
-        on_trial = self._fleet.is_on_trial(route)  # then the lane holds permits
         for _ in range(TURNS):
             token = self._parts.token()
             self._doubtful.add(token)
             asked = self._parts.clock.monotonic()
-            claimed = self._ask(partial(self._permitted, ask, route, on_trial), token)
+            claimed = self._ask(partial(self._permitted, ask, route), token)
             self._doubtful.remove(token)
             if not isinstance(claimed, TurnedAway):
                 self._hand.take(token, claimed, leased_from=asked)
@@ -132,11 +131,10 @@ class Claiming:
         self,
         ask: Callable[..., list[Claim] | TurnedAway],
         route: str,
-        on_trial: bool,
         db: sa.Connection,
         **terms: Any,
     ) -> list[Claim] | TurnedAway:
-        return ask(db, **terms) if self._fleet.may_claim(db, route, on_trial=on_trial) else []
+        return ask(db, **terms) if self._fleet.may_claim(db, route) else []
 
     def _ask(self, ask: Callable[..., list[Claim] | TurnedAway], token: UUID) -> list[Claim] | TurnedAway:
         rules, worker = self._parts.rules, self._place.worker

@@ -31,14 +31,15 @@ T = TypeVar("T")
 log = logging.getLogger("outbox_admin.delivery")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fleet:
-    """``worker`` and ``lane`` sign what is taken, so that it can be given back."""
+    """Used by one thread. ``worker`` and ``lane`` sign what is taken, so that it can be given back."""
 
     parts: Parts
     pauses: Pauses
     worker: str
     lane: int = 0
+    _permits: int = 0
 
     @property
     def names(self) -> list[str]:
@@ -53,7 +54,7 @@ class Fleet:
         with reading.begin() as db:
             self.pauses.see(routes.see(db, self.names))
 
-    def may_claim(self, db: sa.Connection, route: str, *, on_trial: bool) -> bool:
+    def may_claim(self, db: sa.Connection, route: str) -> bool:
         """Asked in the claim's own transaction, so that nobody sends over a route that others have opened."""
         if route not in self.names:
             return True
@@ -61,7 +62,7 @@ class Fleet:
         routes.enter(db, [name for name, seen in found.items() if not seen.is_stored])
         self.pauses.see(found)
         gate = self.pauses.fleet(route).gate
-        return gate is Gate.CLOSED or (on_trial and gate is Gate.HALF_OPEN)
+        return gate is Gate.CLOSED or (self._permits > 0 and gate is Gate.HALF_OPEN)
 
     def is_full(self, route: str) -> bool:
         """Whether the route is on trial and others have all the permits, as last seen."""
@@ -78,11 +79,12 @@ class Fleet:
             with self.pauses.reserve(route, wanted) as room:
                 yield room
             return
-        room = self._take_trials(route, wanted)
+        self._permits = self._take_trials(route, wanted)
         try:
-            yield room
+            yield self._permits
         finally:
-            if room:
+            if self._permits:
+                self._permits = 0
                 self.give_back(route)
 
     def is_on_trial(self, route: str) -> bool:

@@ -249,6 +249,15 @@ def test_e23_who_has_met_the_fault_itself_is_no_witness(engine: sa.Engine) -> No
         assert fault(db, worker="here:3:c", now=later(seconds=2))[0].gate is Gate.OPEN
 
 
+@pytest.mark.parametrize(("state", "age"), [("stopped", 1), ("active", 31)])
+def test_e23_a_worker_that_is_gone_is_no_witness(engine: sa.Engine, state: str, age: int) -> None:
+    """A lone worker that was just started anew is not alone with its fault."""
+    with engine.begin() as db:
+        beat(db, "here:2:b", now=later(seconds=-age), state=state)
+        witnesses.note(db, "primary", worker="here:2:b", now=later(seconds=-5), good=True)
+        assert fault(db)[0].gate is Gate.OPEN
+
+
 def test_e23_a_witness_from_the_future_does_not_count(engine: sa.Engine) -> None:
     with engine.begin() as db:
         witnesses.note(db, "primary", worker="here:2:b", now=later(hours=1), good=True)

@@ -12,8 +12,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from outbox_admin.core.breaker import Breaker
+from outbox_admin.core.health import LOST_AFTER
 from outbox_admin.core.storm import Slice, Weather
-from outbox_admin.db.schema import outbox_route_worker
+from outbox_admin.db.schema import outbox_route_worker, outbox_worker
 from outbox_admin.db.store.rows import Database, among, upsert
 
 #: Who had an acceptance or a good probe so recently, and no fault since, is well.
@@ -37,7 +38,7 @@ def note_weather(db: Database, route: str, *, worker: str, weather: Weather | No
 
 def others_are_well(db: Database, route: str, *, worker: str, now: datetime) -> bool:
     """Whether another worker gets through, so far as anybody knows."""
-    return _exists(db, _other(route, worker), _well(now, RECENT))
+    return _exists(db, _other(route, worker), _well(now, RECENT), _still_there(now))
 
 
 def defers(db: Database, route: str, breaker: Breaker, *, worker: str, now: datetime) -> bool:
@@ -48,7 +49,9 @@ def defers(db: Database, route: str, breaker: Breaker, *, worker: str, now: date
     if now.timestamp() >= breaker.next_probe_at + COURTESY:
         return False
     failed = sa.and_(witness.route == route, witness.worker == worker, witness.fault_at > now - REMEMBERED)
-    return _exists(db, failed) and _exists(db, _other(route, worker), _well(now, REMEMBERED))
+    return _exists(db, failed) and _exists(
+        db, _other(route, worker), _well(now, REMEMBERED), _still_there(now)
+    )
 
 
 def weathers(db: Database, route: str, *, but: str) -> list[Weather]:
@@ -72,6 +75,13 @@ def _well(now: datetime, within: timedelta) -> sa.ColumnElement[bool]:
     """Not by a time that lies ahead: the clock was put back since."""
     faultless = sa.or_(witness.fault_at.is_(None), witness.fault_at < witness.good_at)
     return sa.and_(witness.good_at.between(now - within, now + RECENT), faultless)
+
+
+def _still_there(now: datetime) -> sa.ColumnElement[bool]:
+    """Not one that has stopped or was lost; a worker that was started anew has another name."""
+    worker = outbox_worker.c
+    gone = sa.or_(worker.beat_at < now - LOST_AFTER, worker.state == "stopped")
+    return ~sa.exists().where(worker.id == witness.worker, gone)
 
 
 def _exists(db: Database, *where: sa.ColumnElement[bool]) -> bool:
