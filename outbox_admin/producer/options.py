@@ -32,6 +32,8 @@ class Options:
     """``priority``: 0 urgent, 1 normal, 2 bulk. Times are aware. ``max_attempts`` None: the outbox's own.
 
     ``on_unknown``: ``resend`` sends again when nobody can tell whether the relay took the message, ``hold`` asks.
+    ``supersede_key``: waits only until a later message with the same key takes its place (all rows of it, whoever the
+    recipients are).
     """
 
     template_key: str = ""
