@@ -162,7 +162,7 @@ def new_page(browser: "Browser") -> "Iterator[Callable[..., Page]]":
 
     def open_page(**options: object) -> "Page":
         context = browser.new_context(**options)  # type: ignore[arg-type]
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(60_000)
         opened.append(context)
         return context.new_page()
 

@@ -42,5 +42,5 @@ def test_a_child_ends_with_a_run_that_is_ended_by_term() -> None:
         assert run.stdout is not None
         pid = next(int(line) for line in run.stdout if line.strip().isdigit())
         run.terminate()
-        run.wait(timeout=30)
+        run.wait(timeout=120)
     assert is_gone(pid)

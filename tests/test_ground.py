@@ -64,13 +64,13 @@ def tls_server(certificate: ServerCertificate) -> Iterator[int]:
     thread.start()
     with listener:
         yield listener.getsockname()[1]
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
 
 def handshake(port: int, ca_file: str) -> None:
     context = ssl.create_default_context(cafile=ca_file)
     with (
-        socket.create_connection((HOST, port), timeout=5) as plain,
+        socket.create_connection((HOST, port), timeout=60) as plain,
         context.wrap_socket(plain, server_hostname="localhost"),
     ):
         return
@@ -103,7 +103,7 @@ def test_a_bad_certificate_is_refused_for_its_own_reason(
 @pytest.mark.smtp
 def test_the_peer_takes_mail_only_after_tls_and_login(smtp_peer) -> None:
     context = ssl.create_default_context(cafile=smtp_peer.ca_file)
-    with smtplib.SMTP("localhost", smtp_peer.port, timeout=5) as client:
+    with smtplib.SMTP("localhost", smtp_peer.port, timeout=60) as client:
         assert client.docmd("MAIL FROM:<a@shop.example>")[0] == 530
         client.starttls(context=context)
         client.ehlo()
@@ -118,7 +118,7 @@ def test_the_peer_takes_mail_only_after_tls_and_login(smtp_peer) -> None:
 @pytest.mark.smtp
 def test_the_peer_refuses_the_wrong_password_and_named_recipients(smtp_peer) -> None:
     smtp_peer.refuse_recipients["gone@customer.example"] = "550 5.1.1 unknown"
-    with smtplib.SMTP("localhost", smtp_peer.port, timeout=5) as client:
+    with smtplib.SMTP("localhost", smtp_peer.port, timeout=60) as client:
         client.starttls(context=ssl.create_default_context(cafile=smtp_peer.ca_file))
         with pytest.raises(smtplib.SMTPAuthenticationError):
             client.login(smtp_peer.username, "wrong")

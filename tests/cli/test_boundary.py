@@ -55,7 +55,7 @@ def test_who_has_read_enough_of_the_output_gets_no_complaint(shell: Shell) -> No
     ) as process:
         os.close(writing)
         os.close(reading)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=120)
     assert complaint == b""
 
 
@@ -65,7 +65,7 @@ def test_octets_that_are_no_text_are_wrong_usage(shell: Shell, command: str) -> 
         [sys.executable, "-c", "from outbox_admin.cli import main; main()", command, b"\xff\xed\xa0\x80"],
         env={**os.environ, **shell.environ},
         capture_output=True,
-        timeout=60,
+        timeout=120,
     )
     assert (result.returncode, result.stderr.splitlines()[-1]) == (
         2,

@@ -33,7 +33,7 @@ def test_the_demo_ends_by_itself_and_everything_ended_as_named(tmp_path: Path) -
         text=True,
         env=environ,
         cwd="/",
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     verdict = json.loads(done.stdout)
@@ -55,7 +55,7 @@ def test_the_printed_switch_repairs_the_relay_and_retry_delivers(bare_shell: She
         assert until(lambda: bool(failed.extend(dead_letters(bare_shell)) or failed))
         switch.touch()
         bare_shell("retry", failed[0]["id"])
-        verdict = json.loads(demo.communicate(timeout=40)[0])
+        verdict = json.loads(demo.communicate(timeout=120)[0])
     ended = {one["name"]: one["state"] for one in verdict["named"]}
     assert (ended["always-deferred"], verdict["wrong"], verdict["ok"]) == ("sent", [], False)
     assert demo.returncode == 1
@@ -107,7 +107,7 @@ def dead_letters(shell: Shell) -> list[dict[str, str]]:
 def test_the_demo_names_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         command = [*DEMO, "--for", "5", "--port", str(taken.getsockname()[1])]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "in use" in done.stderr
 

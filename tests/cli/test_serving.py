@@ -37,14 +37,14 @@ def running(
 
 
 def answer(port: int) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as response:
         status: int = response.status
         return status
 
 
 def test_production_without_gunicorn_refuses_with_the_pip_command(shell: Shell) -> None:
     with running(shell, "web", code=WITHOUT_GUNICORN, **PRODUCTION) as process:
-        _, complaint = process.communicate(timeout=30)
+        _, complaint = process.communicate(timeout=120)
     assert process.returncode == 78
     assert 'pip install "outbox-admin[server]"' in complaint
     assert "Traceback" not in complaint
@@ -61,7 +61,7 @@ def test_the_console_is_served_with_and_without_gunicorn(bare_shell: Shell, code
         wait_for_port(port)
         assert answer(port) == 200
         process.terminate()
-        assert process.wait(timeout=40) == 0
+        assert process.wait(timeout=120) == 0
     assert bare_shell.json("status", code=None)["workers"]["active"] == 0
 
 
@@ -75,7 +75,7 @@ def test_a_worker_reports_and_ends_with_0_on_term(shell: Shell, count: Callable[
     with running(shell, "worker", "--lanes", "1") as process:
         assert until(lambda: count("outbox_worker") == 1)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_a_drain_that_reaches_no_relay_says_so_and_exits_1(shell: Shell) -> None:
@@ -91,5 +91,5 @@ def test_a_drain_that_reaches_no_relay_says_so_and_exits_1(shell: Shell) -> None
 def test_a_ring_that_others_can_read_stops_the_worker(shell: Shell) -> None:
     os.chmod(shell.environ["OUTBOX_KEY_RING"], 0o644)
     with running(shell, "worker", "--drain") as process:
-        _, complaint = process.communicate(timeout=30)
+        _, complaint = process.communicate(timeout=120)
     assert (process.returncode, "run: chmod" in complaint, "Traceback" in complaint) == (78, True, False)

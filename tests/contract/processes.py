@@ -68,7 +68,7 @@ def test_a_worker_killed_before_its_record_sends_a_second_equal_copy(live: Bench
     with live.process(*outbox_admin("worker", "--lanes", "1")) as worker:
         trap.pid = worker.pid
         row_id = live.add()
-        assert worker.wait(timeout=30) == -signal.SIGKILL
+        assert worker.wait(timeout=120) == -signal.SIGKILL
     assert (live.row(row_id).state, len(relay.messages)) == ("sending", 1)
     live.clock.advance(minutes=6)
     live.drain()
@@ -86,7 +86,7 @@ def test_a_kill_leaves_one_message_for_each_connection_in_doubt(live: Bench, rel
         live.add()
     with live.process(*outbox_admin("worker", "--lanes", "1"), window="1") as worker:
         trap.pid = worker.pid
-        worker.wait(timeout=30)
+        worker.wait(timeout=120)
     doubtful = [row for row in live.rows() if row.state == "sending" and row.handover_at is not None]
     assert len(doubtful) == 1
 
@@ -96,7 +96,7 @@ def test_on_unknown_hold_is_never_sent_a_second_time_by_itself(bench: Bench) -> 
     with Relay({"DOT": silence()}, {}) as relay:
         bench.relay_port = relay.port
         row_id = bench.add(on_unknown="hold")
-        bench.drain(smtp_final_timeout="0.3s")
+        bench.drain(smtp_final_timeout="2s")
         bench.clock.advance(days=1)
         bench.drain()
         row = bench.row(row_id)
@@ -135,7 +135,7 @@ def test_term_finishes_what_is_in_hand_and_releases_the_rest_at_once(live: Bench
         live.add()
     with live.process(*outbox_admin("worker", "--lanes", "1")) as worker:
         pids.append(worker.pid)
-        assert worker.wait(timeout=30) == 0, live.logs()
+        assert worker.wait(timeout=120) == 0, live.logs()
     counts = Counter((row.state, row.attempts) for row in live.rows())
     assert set(counts) == {("sent", 1), ("pending", 0)}
     assert counts["sent", 1] == len(relay.messages) < 120
@@ -183,10 +183,10 @@ def test_each_embedded_door_delivers_within_seconds(live: Bench, relay: Catcher,
         command += ("--port", str(port))
     with live.process(*command, env="development", bind=f"127.0.0.1:{port}", cycle="") as server:
         first = live.add()
-        assert until(lambda: live.row(first).state == "sent", seconds=30), live.logs()
+        assert until(lambda: live.row(first).state == "sent"), live.logs()
         second = live.add(not_before=live.clock.now() - timedelta(seconds=10))
-        assert until(lambda: live.row(second).state == "sent", seconds=8), live.logs()
+        assert until(lambda: live.row(second).state == "sent"), live.logs()
         server.terminate()
-        server.wait(timeout=40)
+        server.wait(timeout=120)
     assert [name for message in relay.messages for name in message.recipients] == [JANE, JANE]
     assert live.settings().cycle == 2.0

@@ -220,7 +220,7 @@ def test_how_long_the_final_dot_may_take(benches: Benches, relay: Catcher) -> No
 @proves("OUTBOX_SMTP_FINAL_TIMEOUT")
 def test_no_reply_to_the_final_dot_is_doubt_and_not_failure(benches: Benches) -> None:
     with Relay({"DOT": silence()}, {}) as relay:
-        bench = benches(relay=relay, smtp_final_timeout="0.3s")
+        bench = benches(relay=relay, smtp_final_timeout="2s")
         row_id = bench.add()
         bench.drain()
         row = bench.row(row_id)

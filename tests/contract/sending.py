@@ -94,7 +94,7 @@ def test_a_backlog_is_drained_without_a_pause(bench: Bench, relay: Catcher, numb
     worker = bench.worker(cycle="1h")
     worker.start()
     try:
-        assert until(lambda: len(relay.messages) == number, seconds=20)
+        assert until(lambda: len(relay.messages) == number)
     finally:
         worker.stop()
     assert bench.settings().cycle == 2.0
@@ -275,7 +275,7 @@ def test_without_a_relay_development_simulates_and_production_does_not_start(
     with pytest.raises(ConfigurationError, match=r"OUTBOX_SMTP_URL .* OUTBOX_SIMULATE=1"):
         bench.settings(env="production").require(Role.WORKER)
     with bench.process(*outbox_admin("worker"), env="production") as process:
-        assert process.wait(timeout=30) == 78
+        assert process.wait(timeout=120) == 78
 
 
 @proves("another set of figures")

@@ -173,11 +173,11 @@ def test_oc_58_each_gunicorn_worker_has_one_worker_and_the_master_none(
         assert server.pid not in {row.pid for row in found}
         request = urllib.request.Request(f"http://{HOST}:{port}/metrics")
         request.add_header("Authorization", f"Bearer {TOKEN}")
-        with urllib.request.urlopen(request, timeout=10) as page:
+        with urllib.request.urlopen(request, timeout=60) as page:
             assert b'outbox_messages{state="sent"} 40.0' in page.read()
-        with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=10) as page:
+        with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=60) as page:
             assert page.status == 200
         server.terminate()
-        assert server.wait(timeout=40) == 0
+        assert server.wait(timeout=120) == 0
     assert {row.state for row in workers(room)} == {"stopped"}
     assert len({caught.recipients for caught in relay.messages}) == len(relay.messages) == 40

@@ -17,6 +17,7 @@ from outbox_admin.core.lifecycle import Accepted, ChannelFault, Deferred, Outcom
 from tests.support.clock import FakeClock
 from tests.support.relay import Action, Relay, Script, close, deaf, raw, reset, silence, then, trickle
 from tests.support.sessions import CONTENT, QUICK, RECIPIENT, deliver, outcome_of, session_to
+from tests.support.waiting import LIMIT
 
 LARGE = (b"x" * 70 + b"\r\n") * 250_000  # 17 MiB: more than any socket buffer holds
 
@@ -46,7 +47,7 @@ def test_a_message_arrives_octet_for_octet() -> None:
 def test_oc_25_a_reply_that_trickles_ends_at_its_limit(script: Script, phase: Phase) -> None:
     with Relay(script) as relay, session_to(relay, reply_timeout=QUICK) as session:
         event = deliver(session)
-        assert relay.connections[0].ended.wait(10)
+        assert relay.connections[0].ended.wait(60)
     assert isinstance(event, Break)
     assert (event.phase, event.kind, outcome_of(event)) == (phase, Kind.TIMEOUT, CONFIG)
     assert not session.connected
@@ -71,7 +72,7 @@ def test_oc_25_one_limit_holds_for_the_whole_hand_over() -> None:
     with Relay(slow) as relay, session_to(relay, handover_limit=QUICK) as session:
         began = time.monotonic()
         event = deliver(session)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < LIMIT
     assert isinstance(event, Break)
     assert (event.phase, event.kind) == (Phase.RCPT, Kind.TIMEOUT)
 
@@ -279,7 +280,7 @@ def test_oc_33_a_quit_that_goes_wrong_changes_nothing(end: str | Action) -> None
         event = deliver(session)
         began = time.monotonic()
         session.quit()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < LIMIT
     assert outcome_of(event) is Accepted
     assert not session.connected
     assert relay.verbs[-1] == "QUIT"

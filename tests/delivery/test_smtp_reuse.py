@@ -52,7 +52,7 @@ def test_oc_40_the_number_of_messages_is_learned_and_kept() -> None:
 def test_oc_40_a_connection_closed_while_idle_is_opened_anew() -> None:
     with Relay({"DOT": then("250 ok", close())}, {}) as relay, session_to(relay) as session:
         assert outcome_of(deliver(session)) is Accepted
-        assert relay.connections[0].ended.wait(10)
+        assert relay.connections[0].ended.wait(60)
         assert outcome_of(deliver(session)) is Accepted
     assert [len(connection.transactions) for connection in relay.connections] == [1, 1]
 

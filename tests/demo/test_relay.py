@@ -19,7 +19,7 @@ def names() -> ByName:
 
 
 def send(relay: Catcher, *recipients: str) -> list[int | Kind]:
-    route = Route("catcher", relay.host, relay.port, tls=Tls.NONE, reply_timeout=5, final_timeout=0.2)
+    route = Route("catcher", relay.host, relay.port, tls=Tls.NONE, reply_timeout=60, final_timeout=2)
     session = SmtpSession(route)
     events: list[Reply | Break] = [session.deliver("shop@example.com", each, CONTENT) for each in recipients]
     session.quit()
@@ -62,7 +62,7 @@ def test_stalls_never_answers_the_dot_and_keeps_nothing(names: ByName) -> None:
 
 
 def test_commands_out_of_order_get_503_and_a_stop_closes_open_connections() -> None:
-    with Catcher() as relay, socket.create_connection((relay.host, relay.port), timeout=5) as talker:
+    with Catcher() as relay, socket.create_connection((relay.host, relay.port), timeout=60) as talker:
         talker.sendall(b"DATA\r\nRCPT TO:<a@example.com\r\nHELO x\r\n")
         octets = b""
         while octets.count(b"\n") < 4:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 
 class FakeClock:
-    """Starts a few seconds ahead, so that a row stamped by a database's own clock is already due."""
+    """Starts half a minute ahead, so that a row stamped by a database's own clock is already due."""
 
     def __init__(self, start: datetime | None = None) -> None:
-        self._now = start or datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=5)
+        self._now = start or datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=30)
         self._monotonic = 1000.0
 
     def __call__(self) -> datetime:

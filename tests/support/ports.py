@@ -1,16 +1,24 @@
 """Ports on the loopback address. Nothing here listens for longer than it takes to ask."""
 
+import random
 import socket
 import time
 
 HOST = "127.0.0.1"
+#: Below the ports that a system gives to outgoing connections: none of them can come in between.
+RANGE = range(10_000, 32_000)
+_dice = random.SystemRandom()
 
 
 def free_port() -> int:
-    """Free when asked; another process could take it before it is used."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
+    """Free when asked, and not asked for again soon; one that a test needs for another process."""
+    while True:
+        port = _dice.choice(RANGE)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
         return port
 
 
@@ -20,7 +28,7 @@ def answers(port: int, host: str = HOST) -> bool:
         return probe.connect_ex((host, port)) == 0
 
 
-def wait_for_port(port: int, seconds: float = 20) -> None:
+def wait_for_port(port: int, seconds: float = 120) -> None:
     limit = time.monotonic() + seconds
     while not answers(port):
         if time.monotonic() > limit:

@@ -194,7 +194,7 @@ def _wait_for_banner(port: int, master: subprocess.Popen[bytes]) -> None:
     give_up = time.monotonic() + 60
     while time.monotonic() < give_up and master.poll() is None:
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as line:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
                 if line.recv(200).startswith(b"220"):
                     return
         except OSError:
@@ -204,7 +204,7 @@ def _wait_for_banner(port: int, master: subprocess.Popen[bytes]) -> None:
 
 def _end(master: subprocess.Popen[bytes]) -> None:
     try:
-        master.wait(timeout=10)
+        master.wait(timeout=120)
     except subprocess.TimeoutExpired:
         os.killpg(master.pid, signal.SIGKILL)
         master.wait()

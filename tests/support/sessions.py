@@ -15,8 +15,8 @@ SENDER = "no-reply@shop.example"
 RECIPIENT = "jane@example.com"
 CONTENT = b"Subject: Hello\r\n\r\nHello Jane.\r\n"
 
-QUICK = 0.3  #: stands for the 15 s of a reply, and for the 120 s of the final dot
-GENEROUS = 10.0  #: seconds; where nothing should ever wait
+QUICK = 1.0  #: stands for the 15 s of a reply, and for the 120 s of the final dot
+GENEROUS = 60.0  #: seconds; where nothing should ever wait
 
 
 @contextmanager
