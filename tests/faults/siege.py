@@ -47,6 +47,7 @@ class Siege:
     def __post_init__(self) -> None:
         self.dice = random.Random(self.orders.seed)
         self.workers: list[Child] = []
+        self._asked_at, self._done = 0.0, False
 
     def run(self) -> None:
         orders = self.orders
@@ -69,12 +70,17 @@ class Siege:
         """Until a random share of what is left has reached the relay, and a moment longer."""
         left = self.orders.messages - len(self.relay.copies)
         target = self.relay.accepted + int(self.dice.uniform(0, 2 * left / (blows_left + 1)))
-        reached = self._moving(lambda: self.relay.accepted >= target or self._out_of_work())
+        reached = self._moving(lambda: self.relay.accepted >= target or self._all_is_done())
         assert reached, f"nothing moves:\n{self.ground.logs()[-4000:]}"
         time.sleep(self.dice.uniform(0, self.orders.jitter))
 
-    def _out_of_work(self) -> bool:
-        return len(self.relay.copies) >= self.orders.messages
+    def _all_is_done(self) -> bool:
+        """Towards the end: what is uncertain may never reach the relay. The database is asked twice a second."""
+        if self.orders.messages - len(self.relay.copies) > self.orders.messages // 10:
+            return False
+        if time.monotonic() > self._asked_at + 0.5:
+            self._asked_at, self._done = time.monotonic(), self.ground.settled()
+        return self._done
 
     def _moving(self, condition: Callable[[], bool]) -> bool:
         """Waits for ``condition`` as long as the relay keeps getting messages."""
