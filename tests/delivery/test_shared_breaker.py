@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -425,3 +426,38 @@ def test_an_outage_of_45_minutes_costs_a_thousand_messages_nothing(room: Room, o
     with room.engine.begin() as db:
         [route] = reads.routes(db, now=room.clock.now())
     assert (route.gate, route.cause, shared(room).openings) == (Gate.CLOSED, None, 0)
+
+
+def up_to(limit: list[int], relay: list[Relay], well: str) -> Action:
+    """Answers well until so many messages were accepted, then closes."""
+
+    async def act(talk: Conversation) -> None:
+        await talk.perform(well if len(relay[0].messages) < limit[0] else BUSY)
+
+    return act
+
+
+def test_workers_with_many_lanes_bring_a_queue_through_a_relay_that_comes_and_goes(room: Room) -> None:
+    """Threads at their own pace: nothing is lost, doubled or counted, and nobody knocks in between."""
+    enqueue_at_once(room, 150)
+    limit, itself = [0], list[Relay]()
+    script = {
+        "CONNECT": up_to(limit, itself, "220 relay.example ready"),
+        "MAIL": up_to(limit, itself, "250 2.1.0 OK"),
+    }
+    with Relay(script) as relay:
+        itself.append(relay)
+        rules = room.rules(cycle=0.05, lease=timedelta(days=1))  # the clock leaps while rows are in hand
+        crew = [room.worker(route_to(relay.port), rules=rules, lanes=2) for _ in range(3)]
+        for worker in crew:
+            worker.start()
+        for end in (50, 100, 1000):
+            assert until(lambda: shared(room).gate is Gate.OPEN)
+            limit[0] = end
+            room.clock.advance(seconds=400)
+            assert until(lambda end=end: len(relay.messages) >= min(end, 150))  # type: ignore[misc]
+        assert until(lambda: room.states() == {"sent": 150})
+        for worker in crew:
+            worker.stop()
+    assert len({one.recipients[0] for one in relay.messages}) == len(relay.messages) == 150
+    assert attempts(room) == {1}
