@@ -9,6 +9,9 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from outbox_admin.core.lifecycle import State
+from outbox_admin.db.reads import counts
+from outbox_admin.db.reads.rows import state_in
 from outbox_admin.db.store import candidates, claims, marks, reclaim, sweeps
 from outbox_admin.db.store.rows import take_ids
 from tests.db.rows import KID, LEASE, NOW, add, claim
@@ -54,6 +57,22 @@ def test_each_statement_finds_its_rows_by_its_own_index(engine: sa.Engine, index
     with engine.begin() as db:
         found = plans(db, work)
     assert re.search(f"ix_email_outbox_{index}", found)
+
+
+@pytest.mark.parametrize(
+    ("index", "states"),
+    [
+        ("open", [State.PENDING]),
+        ("(sending|claim)", [State.SENDING]),
+        *(("dead", [state]) for state in (State.FAILED, State.REJECTED, State.UNCERTAIN)),
+        ("dead", [State.FAILED, State.UNCERTAIN]),
+        *(("withdrawn", [state]) for state in (State.EXPIRED, State.CANCELLED, State.SUPERSEDED)),
+    ],
+)
+def test_a_count_of_states_walks_no_sent_row(engine: sa.Engine, index: str, states: list[State]) -> None:
+    with engine.begin() as db:
+        found = plans(db, lambda db: counts.capped(db, state_in(states)))
+    assert re.search(f"ix_email_outbox_{index}", found), found
 
 
 def test_the_claim_needs_no_sorting(engine: sa.Engine) -> None:
