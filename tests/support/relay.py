@@ -181,6 +181,7 @@ class Relay:
         self.ends = (b"\r\n.\r\n", *end_of_data.value)
         self.port = port
         self.connections: list[Connection] = []
+        self._talks: list[asyncio.Task[None] | None] = []  # one that waits for ever is held by nothing else
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="scripted-relay", daemon=True)
 
@@ -232,6 +233,7 @@ class Relay:
         script = self.scripts[min(len(self.connections), len(self.scripts) - 1)]
         connection = Connection(secured=self.implicit)
         self.connections.append(connection)
+        self._talks.append(asyncio.current_task())
         try:
             with suppress(_Over, OSError):
                 await Conversation(self, connection, script, reader, writer).run()
