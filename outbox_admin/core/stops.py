@@ -99,7 +99,7 @@ def _pause(pause: Pause, *, now: datetime) -> Finding:
         sentence,
         f"{advice} What waits loses no attempt.",
         subject=pause.route,
-        command=f"outbox-admin routes try {pause.route}",
+        command=f"outbox-admin probe {pause.route}",
     )
 
 

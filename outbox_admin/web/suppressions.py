@@ -25,6 +25,8 @@ pages = Blueprint("suppressions", __name__)
 
 SIZE = 100
 _SEALED = "suppression"
+#: As the command writes it; never the address.
+TARGET = "suppression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def add() -> BaseResponse:
     except MessageRefused as refusal:
         return _question(address, why, refusal)
     added = store.add(asking.db, recipient_key=key, reason=reason, who=asking.actor, now=asking.now)
-    audit.record(asking, "suppress", result="done" if added else "refused")
+    audit.record(asking, "suppress", target=TARGET, result="done" if added else "refused")
     asking.db.commit()
     note = "The address is suppressed: nothing is sent to it." if added else "It was on the list already."
     return leave_note(redirect(url_for("outbox.suppressions.show", rq=_seal(asking, key)), 303), note)
@@ -104,7 +106,7 @@ def ask_remove() -> str:
 def remove() -> BaseResponse:
     asking = visit()
     done = store.remove(asking.db, recipient_key=_opened(asking, request.form.get("rq", "")))
-    audit.record(asking, "unsuppress", result="done" if done else "refused")
+    audit.record(asking, "unsuppress", target=TARGET, result="done" if done else "refused")
     asking.db.commit()
     if done:
         note = "The address is off the list. What was cancelled for it stays cancelled."

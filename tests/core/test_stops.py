@@ -71,7 +71,7 @@ def test_a_paused_route_says_why_since_when_when_next_and_that_nothing_is_lost()
     )
     assert "OUTBOX_SMTP_PASSWORD" in found.cure
     assert "loses no attempt" in found.cure
-    assert (found.subject, found.command) == ("primary", "outbox-admin routes try primary")
+    assert (found.subject, found.command) == ("primary", "outbox-admin probe primary")
 
 
 def test_a_probe_under_way_names_who_makes_it() -> None:
