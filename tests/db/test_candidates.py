@@ -177,3 +177,35 @@ def test_e9_urgent_rows_are_found_before_any_other_whatever_is_turned_away(engin
         hold(db)
         assert [one.id for one in claim(db, limit=1)] == [urgent]
         assert {read(db, one).held for one in normal} == {None}
+
+
+@pytest.mark.postgresql
+def test_a_hold_that_is_lifted_while_the_mark_turns_its_rows_away_leaves_none_of_them_behind(
+    postgres_engine: sa.Engine,
+) -> None:
+    """Each statement sees what was committed before it: what the mark left out, nothing after it may find held."""
+    with postgres_engine.begin() as db:
+        row_id = add(db)
+        owned = claim(db)
+        stamp = hold(db)
+
+    def lift(connection: sa.Connection, cursor: object, text: str, *rest: object) -> None:
+        if text.startswith("UPDATE email_outbox SET lease_until") and not lifted:
+            lifted.append(text)
+            with postgres_engine.begin() as other:
+                holds.lift(other, UUID(stamp.removeprefix("hold:")), now=NOW)
+
+    lifted: list[str] = []
+    with postgres_engine.begin() as db:
+        sa.event.listen(db, "after_cursor_execute", lift)
+        assert marks.mark_handover(db, owned, now=NOW, lease=LEASE) == set()
+    with postgres_engine.begin() as db:
+        row = read(db, row_id)
+        assert (len(lifted), row.state, row.held, row.attempts, row.lease_until) == (
+            1,
+            "pending",
+            None,
+            0,
+            None,
+        )
+        assert [one.id for one in claim(db)] == [row_id]

@@ -91,17 +91,18 @@ def _mark() -> Any:
 
 
 def _turn_away(db: Database, mine: sa.ColumnElement[bool], *, now: datetime) -> None:
-    """Each row by the first reason that holds. What is held waits again, and so does what is suppressed: the next claim
-    cancels it, as everything that waits.
+    """Each row by the first reason that holds; every one that is left waits again.
+
+    Left are what a hold covers, what is suppressed (the next claim cancels it, as everything that waits), and what was
+    let go meanwhile: a later statement sees that a hold was lifted since.
     """
     expiry = Cause(Phase.PREPARE, Kind.EXPIRED)
     _end(db, sa.and_(mine, expired(now)), State.EXPIRED, expiry, "expired", now=now)
     superseded = sa.and_(mine, superseding.is_superseded())
     _end(db, superseded, State.SUPERSEDED, None, superseding.OUTCOME, now=now)
-    barred = sa.or_(suppressions.listed(), holds.covering(now).is_not(None))
     stamp = sa.case((row.held == ALONE, ALONE), else_=holds.covering(now))
     waiting = {"state": State.PENDING.value, "held": stamp, "lease_until": None}
-    db.execute(sa.update(email_outbox).where(mine, barred).values(waiting | _UNTRIED))
+    db.execute(sa.update(email_outbox).where(mine).values(waiting | _UNTRIED))
 
 
 #: No attempt was made: the claim's count is given back.
