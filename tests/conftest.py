@@ -16,6 +16,7 @@ from tests.support import browser as chromium
 from tests.support import children, databases, postgres, skips
 from tests.support.certificates import Authority
 from tests.support.clock import FakeClock
+from tests.support.leaks import Leaks, held
 from tests.support.smtp_peer import SmtpPeer, running_peer
 
 if TYPE_CHECKING:
@@ -54,6 +55,27 @@ def pytest_make_collect_report(
     if skips.strict(collector.config):
         skips.refuse_skip(report, set())
     return report
+
+
+LEAKS = Leaks()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    if fixturedef.scope == "function":
+        return (yield)
+    with LEAKS.keeping():
+        return (yield)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_open() -> Iterator[None]:
+    """Set up before all others of a test and torn down after them."""
+    before = held()
+    yield
+    left = LEAKS.since(before)
+    if left:
+        pytest.fail("left open by this test or its fixtures:\n" + "\n".join(left), pytrace=False)
 
 
 @pytest.fixture

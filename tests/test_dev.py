@@ -40,6 +40,23 @@ def test_a_python_without_pip_gets_one_sentence(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("cores", "processes"), [(2, "2"), (64, "4")])
+def test_tests_are_spread_over_the_cores(monkeypatch: pytest.MonkeyPatch, cores: int, processes: str) -> None:
+    monkeypatch.setattr(dev, "cores", lambda: cores)
+    assert dev.spread(["-x", "tests/core", "--no-skips"]) == ["-n", processes, "--dist", "worksteal"]
+
+
+@pytest.mark.parametrize("option", ["-n0", "-n", "--numprocesses=3", "--dist=load", "--pdb"])
+def test_tests_are_spread_as_the_options_say(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    monkeypatch.setattr(dev, "cores", lambda: 64)
+    assert dev.spread([option]) == []
+
+
+def test_one_core_runs_one_test_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev, "cores", lambda: 1)
+    assert dev.spread([]) == []
+
+
 def test_without_ensurepip_the_pip_outside_fills_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
     monkeypatch.setattr(dev, "find_spec", lambda name: None if name == "ensurepip" else object())

@@ -156,13 +156,59 @@ SKIPS = {
 
 @pytest.mark.parametrize("kind", SKIPS)
 def test_a_run_with_a_skip_of_any_kind_fails_in_ci(tmp_path: Path, kind: str) -> None:
-    hooks = "pytest_addoption, pytest_make_collect_report, pytest_runtest_makereport"
-    (tmp_path / "conftest.py").write_text(f"from tests.conftest import {hooks}\n")
-    (tmp_path / "test_planted.py").write_text(f"import pytest\n{SKIPS[kind]}")
-    environment = {**os.environ, "CI": "true", "PYTHONPATH": str(ROOT)}
-    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path))
-    run = subprocess.run(
-        [*command, "-c", os.devnull, str(tmp_path)], cwd=tmp_path, env=environment, capture_output=True
-    )
+    run = planted(tmp_path, SKIPS[kind], "pytest_make_collect_report, pytest_runtest_makereport")
     assert run.returncode in {1, 2}
     assert b"may not be skipped here" in run.stdout
+
+
+def test_skips_fail_in_ci_where_the_tests_are_spread_over_processes(tmp_path: Path) -> None:
+    run = planted(
+        tmp_path, SKIPS["by itself"], "pytest_make_collect_report, pytest_runtest_makereport", "-n", "2"
+    )
+    assert run.returncode == 1
+    assert b"may not be skipped here" in run.stdout
+
+
+LEAVES = """
+import socket, threading
+from tests.support import leaks
+
+leaks.PATIENCE = 0.1
+kept = []
+
+def test_leaves_a_socket():
+    kept.append(socket.socket())
+
+def test_leaves_a_thread():
+    kept.append(threading.Event())
+    threading.Thread(target=kept[-1].wait, args=(60,), daemon=True).start()
+
+@pytest.fixture(scope="module")
+def shared():
+    with socket.socket() as used:
+        yield used
+
+def test_uses_a_socket_of_others(shared):
+    pass
+"""
+
+
+def test_what_a_test_leaves_open_fails_that_test_and_no_other(tmp_path: Path) -> None:
+    run = planted(tmp_path, LEAVES, "pytest_fixture_setup, _nothing_stays_open", "-rE")
+    assert run.returncode == 1
+    failed = [line for line in run.stdout.decode().splitlines() if line.startswith("ERROR ")]
+    assert [line.split("::")[1].split(" ")[0] for line in failed] == [
+        "test_leaves_a_socket",
+        "test_leaves_a_thread",
+    ]
+
+
+def planted(folder: Path, tests: str, hooks: str, *options: str) -> "subprocess.CompletedProcess[bytes]":
+    """A run of other tests with these of our hooks, as in CI."""
+    (folder / "conftest.py").write_text(f"from tests.conftest import pytest_addoption, {hooks}\n")
+    (folder / "test_planted.py").write_text(f"import pytest\n{tests}")
+    environment = {**os.environ, "CI": "true", "PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder))
+    return subprocess.run(
+        [*command, "-c", os.devnull, *options, str(folder)], cwd=folder, env=environment, capture_output=True
+    )

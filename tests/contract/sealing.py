@@ -144,6 +144,8 @@ def pages(bench: Bench) -> bytes:
     paths = ["/", "/messages", "/dead-letters", *(f"/messages/{row.id}" for row in bench.rows())]
     answers = [client.get(path) for path in paths]
     assert {answer.status_code for answer in answers} == {200}
+    with app.app_context():
+        app.extensions["sqlalchemy"].engine.dispose()
     return b"".join(answer.data for answer in answers)
 
 

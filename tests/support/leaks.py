@@ -1,0 +1,61 @@
+"""What a test opens it closes: descriptors and threads that are left over fail the test that left them.
+
+Left to the collector they would fail another test, at some later moment, with a warning that names neither.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.waiting import until
+
+DESCRIPTORS = Path("/proc/self/fd")
+#: Seconds in which what was told to end must have ended: threads of servers, connections closed from the other side.
+PATIENCE = 10.0
+
+Held = frozenset[str]
+
+
+def held() -> Held:
+    """Every open descriptor (where the system lists them) and every thread of this process."""
+    return frozenset([*_descriptors(), *_threads()])
+
+
+def _threads() -> Iterator[str]:
+    for thread in threading.enumerate():
+        yield f"thread {thread.name} ({id(thread):x})"
+
+
+def _descriptors() -> Iterator[str]:
+    for name in os.listdir(DESCRIPTORS) if DESCRIPTORS.is_dir() else ():
+        try:
+            yield f"descriptor {name} {os.readlink(DESCRIPTORS / name)}"
+        except FileNotFoundError:  # the list's own, closed by now
+            continue
+
+
+class Leaks:
+    """``kept``: what fixtures of a wider scope have opened; they close it themselves."""
+
+    def __init__(self) -> None:
+        self.kept: Held = frozenset()
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Around the set-up of such a fixture."""
+        before = held()
+        try:
+            yield
+        finally:
+            self.kept |= held() - before
+
+    def since(self, before: Held) -> list[str]:
+        """What was opened after ``before`` and is open yet, sorted; empty once nothing is."""
+        if self._left(before):
+            until(lambda: not self._left(before), seconds=PATIENCE)
+        return sorted(self._left(before))
+
+    def _left(self, before: Held) -> Held:
+        return held() - before - self.kept
