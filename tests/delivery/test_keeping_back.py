@@ -53,7 +53,7 @@ def enqueue_many(
 
 def work(room: Room, *routes: Route) -> None:
     """Upkeep and all that is due, by a worker of its own."""
-    Worker(room.parts(*routes)).drain()
+    room.worker(*routes).drain()
 
 
 @contextmanager
@@ -83,8 +83,7 @@ def test_a_hold_lifted_while_a_worker_runs_lets_its_messages_out(room: Room, rel
     hold_id = hold(room, Scope.TEMPLATE, "invoice")
     enqueue_many(room, 60, template_key="invoice")
     free = room.enqueue("joe@example.org")
-    parts = room.parts(route_to(relay.port), rules=room.rules(cycle=0.05))
-    with running(Worker(parts, lanes=2)):
+    with running(room.worker(route_to(relay.port), rules=room.rules(cycle=0.05), lanes=2)):
         assert until(lambda: room.row(free).state == "sent", seconds=STOP)
         assert until(lambda: all(row.held for row in room.rows() if row.id != free), seconds=STOP)
         enqueue_many(room, 20, key="under the hold", template_key="invoice")
@@ -159,7 +158,7 @@ def test_e14_a_row_that_travels_alone_still_does_so_after_a_hold(room: Room, rel
 def test_upkeep_stamps_what_is_due_under_a_hold_while_no_route_may_be_used(room: Room) -> None:
     hold_id = hold(room)
     row_id = room.enqueue()
-    worker = Worker(room.parts(route_to(1)))
+    worker = room.worker(route_to(1))
     worker.upkeep.round()
     assert (room.row(row_id).held, room.row(row_id).attempts) == (f"hold:{hold_id.hex}", 0)
 
@@ -258,8 +257,8 @@ def test_holds_that_come_and_go_under_running_workers_lose_nothing_and_leave_no_
         (Scope.TEMPLATE, "news"),
     ]
     with (
-        running(Worker(room.parts(route_to(relay.port), rules=rules))),
-        running(Worker(room.parts(route_to(relay.port), rules=rules))),
+        running(room.worker(route_to(relay.port), rules=rules)),
+        running(room.worker(route_to(relay.port), rules=rules)),
     ):
         for scope, value in wishes * 2:
             first, second = hold(room, scope, value), hold(room, *wishes[0])
