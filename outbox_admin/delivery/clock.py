@@ -62,6 +62,7 @@ class Clock:
         self._monotonic = monotonic
         self._wait = wait
         self._origin = host() - timedelta(seconds=monotonic())
+        self._compared = False
 
     def now(self) -> datetime:
         """The database's time, to the accuracy of the last reading."""
@@ -76,9 +77,14 @@ class Clock:
         return self._wait(event, seconds)
 
     def read(self, db: sa.Connection) -> datetime:
-        """Compares with the database; the answer is taken to belong to the middle of the question."""
+        """Compares with the database, whose answer belongs to some moment between the question and its arrival.
+
+        What is known already stays where the answer allows it, so that one slow answer spoils nothing.
+        """
         asked = self._monotonic()
         moment = self._source(db)
-        middle = (asked + self._monotonic()) / 2
-        self._origin = moment - timedelta(seconds=middle)
+        answered = self._monotonic()
+        latest, earliest = moment - timedelta(seconds=asked), moment - timedelta(seconds=answered)
+        known = self._origin if self._compared else earliest + (latest - earliest) / 2
+        self._origin, self._compared = min(max(known, earliest), latest), True
         return self.now()
