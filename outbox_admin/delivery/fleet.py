@@ -75,11 +75,12 @@ class Fleet:
     @contextmanager
     def reserve(self, route: str, wanted: int) -> Iterator[int]:
         """How many messages may be taken up over ``route`` now; on trial, of those of the whole fleet."""
-        if not self.is_on_trial(route):
+        permits = self._take_trials(route, wanted) if self.is_on_trial(route) else 0
+        if not permits and not self.is_on_trial(route):  # any more, or never
             with self.pauses.reserve(route, wanted) as room:
                 yield room
             return
-        self._permits = self._take_trials(route, wanted)
+        self._permits = permits
         try:
             yield self._permits
         finally:
