@@ -49,7 +49,8 @@ def test_addresses_are_compared_not_spelled() -> None:
 
 
 def test_every_bad_line_is_named_by_its_number_and_never_repeated() -> None:
-    content = b'good@example.com\n\nno address\nx@\xff\xfe\n"open@example.com\na@example.com;b@example.com\nok@example.com\n'
+    lines = ["good@example.com", "", "no address", "x@", '"open@example.com', "a@example.com;b@example.com"]
+    content = "\n".join([*lines, "ok@example.com"]).encode().replace(b"x@", b"x@\xff\xfe")
     found = read_listing(content, reason="imported")
     assert [bad.number for bad in found.bad] == [3, 4, 5, 6]
     assert set(found.reasons) == {"good@example.com", "ok@example.com"}
