@@ -26,8 +26,8 @@ from outbox_admin.web.present import (
     no_retry,
     payload,
 )
-from outbox_admin.web.situation import Situation, situation
-from outbox_admin.web.timeline import Event, timeline
+from outbox_admin.web.situation import ENDED, Situation, situation
+from outbox_admin.web.timeline import Event, read_history, timeline
 from outbox_admin.web.visit import Role, Visit
 
 
@@ -90,7 +90,7 @@ class Detail:
     held: str
     by_hold: bool
     holdable: bool
-    doubtful: bool
+    doubt: str
     cause: CauseView | None
     live: bool
     events: tuple[Event, ...]
@@ -101,10 +101,11 @@ class Detail:
 
 def detail(asking: Visit, message: MessageDetail, *, revealed: bool = False) -> Detail:
     now, privileged = asking.now, asking.may(Role.OPERATOR)
+    history = read_history(asking, message)
     return Detail(
         id=str(message.id),
         badge=badge(message, now=now),
-        situation=situation(message, now=now),
+        situation=situation(message, now=now, settled=history.settled),
         choices=_choices(asking, message),
         times=_times(message, now=now),
         recipient=message.recipient if revealed else mask(message.recipient),
@@ -126,14 +127,21 @@ def detail(asking: Visit, message: MessageDetail, *, revealed: bool = False) -> 
         held=held_words(asking, message),
         by_hold=(message.held or "").startswith(STAMP),
         holdable=message.state is State.PENDING and len(message.template_key) <= MAX_TEMPLATE,
-        doubtful=message.doubtful,
-        cause=cause_view(message.cause, privileged=privileged),
+        doubt=_doubt(message),
+        cause=cause_view(None if message.state in ENDED else message.cause, privileged=privileged),
         live=message.state in LIVE,
-        events=timeline(asking, message, privileged=privileged),
+        events=timeline(message, history, now=now, privileged=privileged),
         siblings=_siblings(asking, message),
         correlation_id=message.correlation_id or "",
         supersede_key=message.supersede_key or "",
     )
+
+
+def _doubt(message: MessageDetail) -> str:
+    """The badge beside the state's own."""
+    if message.state is State.SENT:
+        return "Possible double" if message.possible_double else ""
+    return "May have been delivered" if message.doubtful else ""
 
 
 def _choices(asking: Visit, message: MessageDetail) -> Choices:

@@ -131,8 +131,10 @@ _HELD = {"hold": "by a hold", "key": "for a key", "format": "newer format", "unr
 
 def _note(row: MessageRow) -> str:
     """What a list says under the badge."""
+    if row.state is State.SENT:
+        return "possible double" if row.possible_double else ""
     if row.doubtful:
-        return "possible double" if row.state is State.SENT else "may have arrived"
+        return "may have arrived"
     return _HELD.get((row.held or "").partition(":")[0], "") if row.state is State.PENDING else ""
 
 
@@ -206,7 +208,7 @@ def no_retry(row: MessageRow) -> str:
         case State.REJECTED:
             return "It was refused for good and its payload cleared; send it anew from the application."
         case State.SENT:
-            return "The relay accepted it; a second copy would be sent."
+            return "It is sent; a second copy would go out."
         case State.PENDING:
             return "It is waiting to be sent already."
         case State.SENDING:

@@ -10,7 +10,6 @@ from outbox_admin.core.cause import Kind
 from outbox_admin.core.lifecycle import State
 from outbox_admin.core.words import span
 from outbox_admin.db.reads.rows import MessageDetail
-from outbox_admin.web.present import SIMULATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +26,19 @@ class Situation:
     towards: str = ""
 
 
-def situation(message: MessageDetail, *, now: datetime) -> Situation | None:
-    """None where state and cause say it all already."""
+#: What the last try met is no news here: the page says why it ended, the timeline the rest.
+ENDED = frozenset({State.SENT, State.EXPIRED, State.CANCELLED, State.SUPERSEDED})
+
+
+def situation(message: MessageDetail, *, now: datetime, settled: bool = False) -> Situation | None:
+    """None where state and cause say it all already. ``settled``: somebody said that it arrived."""
     match message.state:
         case State.PENDING:
             return _pending(message, now=now)
         case State.SENDING | State.REJECTED:
             return None
         case State.SENT:
-            return _sent(message)
+            return _SETTLED if settled else _sent(message)
         case State.FAILED:
             return _failed(message, now=now)
         case State.UNCERTAIN:
@@ -73,8 +76,13 @@ def _pending(message: MessageDetail, *, now: datetime) -> Situation | None:
 LATE = 60.0
 
 
+_SETTLED = Situation(
+    "sent", "check", "Settled: somebody said that it arrived. The relay's own answer was never seen."
+)
+
+
 def _sent(message: MessageDetail) -> Situation | None:
-    if not message.maybe_delivered or message.route == SIMULATED:
+    if not message.possible_double:
         return None
     return Situation(
         "retry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,15 +28,31 @@ class Event:
     cause: CauseView | None = None
 
 
-def timeline(asking: Visit, message: MessageDetail, *, privileged: bool) -> tuple[Event, ...]:
-    now = asking.now
+@dataclass(frozen=True, slots=True)
+class History:
+    """``settled``: somebody said that the message arrived, and nobody saw the relay accept it."""
+
+    tries: Sequence[Try]
+    deeds: Sequence[Deed]
+
+    @property
+    def settled(self) -> bool:
+        return any((deed.action, deed.result) == ("settle", "arrived") for deed in self.deeds)
+
+
+def read_history(asking: Visit, message: MessageDetail) -> History:
+    return History(reads.tries(asking.db, message.id), reads.deeds(asking.db, message.id))
+
+
+def timeline(
+    message: MessageDetail, history: History, *, now: datetime, privileged: bool
+) -> tuple[Event, ...]:
     events: list[tuple[datetime, Event]] = []
-    deeds, tries = reads.deeds(asking.db, message.id), reads.tries(asking.db, message.id)
-    told = any(map(_says_arrived, deeds)) or any(one.outcome == "accepted" for one in tries)
+    told = history.settled or any(one.outcome == "accepted" for one in history.tries)
     if message.sent_at is not None and not told:
         events.append((message.sent_at, _sent(message, now=now)))
-    events += [(one.ended_at, _tried(one, now=now, privileged=privileged)) for one in tries]
-    events += [(deed.at, _deed(deed, now=now)) for deed in deeds]
+    events += [(one.ended_at, _tried(one, now=now, privileged=privileged)) for one in history.tries]
+    events += [(deed.at, _deed(deed, now=now)) for deed in history.deeds]
     events.sort(key=lambda pair: pair[0], reverse=True)
     created = Event("created", "Queued", "ring", "pending", moment(message.created_at, now=now))
     return (*(event for _, event in events), created)
@@ -71,11 +88,6 @@ def _tried(one: Try, *, now: datetime, privileged: bool) -> Event:
         tuple(notes),
         cause_view(one.cause, privileged=privileged),
     )
-
-
-def _says_arrived(deed: Deed) -> bool:
-    """Then the relay's acceptance was never seen, and is not claimed."""
-    return (deed.action, deed.result) == ("settle", "arrived")
 
 
 _SETTLED = {

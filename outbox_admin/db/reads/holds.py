@@ -31,11 +31,9 @@ def find(db: Database, hold_id: UUID, *, now: datetime) -> Held | None:
 def _lasting(db: Database, *, now: datetime) -> list[Hold]:
     hold = outbox_hold.c
     lasting = sa.or_(hold.until.is_(None), hold.until > now)
-    found = db.execute(sa.select(outbox_hold).where(lasting).order_by(hold.created_at, hold.id)).all()
-    return [
-        Hold(one.id, Scope(one.scope), one.value, one.reason, one.who, one.created_at, one.until)
-        for one in found
-    ]
+    known = hold.scope.in_([scope.value for scope in Scope])
+    query = sa.select(outbox_hold).where(lasting, known).order_by(hold.created_at, hold.id)
+    return [Hold.of(one) for one in db.execute(query)]
 
 
 def _kept(db: Database, hold: Hold) -> Count:

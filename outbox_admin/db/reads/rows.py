@@ -60,6 +60,11 @@ class MessageRow:
         """A retry may bring a second copy."""
         return self.maybe_delivered or self.state is State.UNCERTAIN
 
+    @property
+    def possible_double(self) -> bool:
+        """It was sent, and an earlier try of it ended in doubt."""
+        return self.state is State.SENT and self.maybe_delivered and self.tries > 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDetail(MessageRow):
