@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from outbox_admin import Entry, Message
 from outbox_admin.core.backoff import Backoff
 from outbox_admin.core.lifecycle import Policy
-from outbox_admin.db.schema import email_attempt, email_outbox, outbox_route
+from outbox_admin.db.schema import email_attempt, email_outbox, outbox_route, outbox_route_worker
 from outbox_admin.delivery.dispatcher import Cycle, Dispatcher
 from outbox_admin.delivery.parts import Rules
 from tests.cases.scene import Scene
@@ -49,7 +49,7 @@ class Hardship(Scene):
     def __enter__(self) -> Self:
         """In an outbox without rows, and without anything that an earlier scene taught its workers."""
         with self.room.engine.begin() as db:
-            for table in (email_attempt, email_outbox, outbox_route):
+            for table in (email_attempt, email_outbox, outbox_route, outbox_route_worker):
                 db.execute(sa.delete(table))
         self.relay.__enter__()
         self.lane = self.new_lane()

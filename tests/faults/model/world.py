@@ -6,10 +6,10 @@ worker is in the middle of its hand-over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import Any
@@ -81,9 +81,13 @@ class ScriptedSession:
         self, sender: str, recipient: str, content: bytes, *, smtputf8: bool = False
     ) -> Reply | Break:
         world = self.world
-        with world.interference.step(None):
+        with world.judging():
             laws.handover(world.row_of(recipient), worker=self.worker.name, now=world.clock.now())
-        play = world.plays.pop(0) if world.plays else Play()
+        with world.hand(recipient):
+            return self._answer(recipient, world.plays.pop(0) if world.plays else Play())
+
+    def _answer(self, recipient: str, play: Play) -> Reply | Break:
+        world = self.world
         if play.verdict == "killed before":
             world.actor.die()
         for act in play.meanwhile:
@@ -127,6 +131,8 @@ class World:
         self.engine, self.interference = self.stage.engine, self.stage.interference
         self.room = Room(self.engine, self.clock, ring=RING, roll=lambda: 0.5)
         self.before: dict[UUID, Any] = {}
+        self.broken: list[AssertionError] = []
+        self._hands: dict[str, datetime] = {}
         self._numbers = count(1)
         self._actors: list[Actor] = []
         self._busy: list[Worker] = []
@@ -246,7 +252,29 @@ class World:
 
     # -- what must hold
 
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """In the middle of a worker's step, where the worker would take a broken law for a fault of its own."""
+        try:
+            yield
+        except AssertionError as broken:
+            self.broken.append(broken)
+
+    @contextmanager
+    def hand(self, recipient: str) -> Iterator[None]:
+        """For as long as a hand-over may take nobody else begins one of the same row, while its worker lives."""
+        now = self.clock.now()
+        with self.judging():
+            assert self._hands.get(recipient, now) <= now, "in two hands"
+        self._hands[recipient] = now + timedelta(seconds=180)
+        try:
+            yield
+        finally:
+            self._hands.pop(recipient, None)
+
     def check(self) -> None:
+        if self.broken:
+            raise self.broken[0]
         rows = self.rows()
         laws.check(rows, self.before, self.truth)
         self.before = {row.id: row for row in rows}
@@ -324,9 +352,10 @@ class World:
         rows = self.rows()
         now, suppressed = self.clock.now(), {one.recipient_key for one in self._read(suppression)}
         lasting = [one for one in self._read(outbox_hold) if one.until is None or one.until > now]
-        for one in ready:
-            row = next(row for row in rows if row.id == one.claim.id)
-            laws.mark(row, rows, holds=lasting, suppressed=suppressed)
+        with self.judging():
+            for one in ready:
+                row = next(row for row in rows if row.id == one.claim.id)
+                laws.mark(row, rows, holds=lasting, suppressed=suppressed)
         return ready
 
     def _pass(self, timeout: float | None = None) -> bool:
