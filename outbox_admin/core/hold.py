@@ -10,6 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from outbox_admin.core.address import parse_domain
@@ -40,15 +41,26 @@ class Hold:
     created_at: datetime
     until: datetime | None
 
+    @classmethod
+    def of(cls, stored: Any) -> Hold:
+        """From a row of the table; its scope must be one that this version knows."""
+        scope = Scope(stored.scope)
+        return cls(stored.id, scope, stored.value, stored.reason, stored.who, stored.created_at, stored.until)
+
     @property
     def stamp(self) -> str:
         """What stands in ``held`` of the rows that it keeps back."""
-        return f"{STAMP}{self.id.hex}"
+        return stamp_of(self.id)
 
     @property
     def told(self) -> str:
         """For the audit log, which still knows a hold when it is long lifted: ``0190a1f2-… domain example.com``."""
         return f"{self.id} {self.scope} {self.value}".rstrip()
+
+
+def stamp_of(hold_id: UUID) -> str:
+    """By the id alone: the stamps of a hold that only a later version understands are not cleared by this one."""
+    return f"{STAMP}{hold_id.hex}"
 
 
 def value_of(scope: Scope, text: str) -> str:

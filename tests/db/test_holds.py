@@ -239,6 +239,21 @@ def test_the_same_wish_twice_is_one_hold_and_moves_its_end(engine: sa.Engine) ->
         assert len(holds.active(db, now=NOW)) == 4
 
 
+def test_a_hold_of_a_later_version_stops_nobody_and_keeps_its_stamps(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        strange = place(db, Scope.EVERYTHING)
+        db.execute(sa.update(outbox_hold).values(scope="recipient", value="jane"))
+        kept, row_id = add(db, held=stamp(strange)), add(db)
+        known = place(db)
+        assert [one.id for one in holds.active(db, now=NOW)] == [known]
+        assert [one.hold.id for one in reads.in_force(db, now=NOW)] == [known]
+        assert holds.stamp(db, [row_id], now=NOW) == {row_id}
+        holds.lift(db, known, now=NOW)
+        assert holds.free(db, now=NOW) == 1
+        assert held(db, kept, row_id) == [stamp(strange), None]
+        assert holds.end_over(db, now=NOW) == []
+
+
 def test_lifting_twice_says_so(engine: sa.Engine) -> None:
     with engine.begin() as db:
         hold_id = place(db)

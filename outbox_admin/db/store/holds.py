@@ -12,7 +12,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from outbox_admin.core.hold import STAMP, Hold, Scope
+from outbox_admin.core.hold import STAMP, Hold, Scope, stamp_of
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox, outbox_hold
 from outbox_admin.db.store import audit
@@ -20,6 +20,8 @@ from outbox_admin.db.store.rows import BOUND, DUE, Database, Moment, among, in_s
 from outbox_admin.ids import new_id
 
 hold = outbox_hold.c
+#: A hold of a scope that only a later version knows is passed over, and stops nobody.
+_KNOWN = hold.scope.in_([scope.value for scope in Scope])
 _STAMPED = sa.and_(in_state(State.PENDING), row.held.is_not(None))
 
 
@@ -49,11 +51,8 @@ def lift(db: Database, hold_id: UUID, *, now: datetime) -> bool:
 
 def active(db: Database, *, now: datetime) -> list[Hold]:
     """The holds that are in force, the oldest first."""
-    lasting = sa.select(outbox_hold).where(_lasting(now)).order_by(hold.created_at, hold.id)
-    return [
-        Hold(one.id, Scope(one.scope), one.value, one.reason, one.who, one.created_at, one.until)
-        for one in db.execute(lasting)
-    ]
+    lasting = sa.select(outbox_hold).where(_lasting(now), _KNOWN).order_by(hold.created_at, hold.id)
+    return [Hold.of(one) for one in db.execute(lasting)]
 
 
 def covering(now: Moment) -> sa.ScalarSelect[str]:
@@ -86,7 +85,7 @@ def free(db: Database, *, now: datetime, limit: int = BOUND) -> int:
 
     Call again while it gives ``limit``. The time of the hold does not count towards giving up: a row becomes due anew.
     """
-    lasting = {one.stamp for one in active(db, now=now)}
+    lasting = {stamp_of(one) for one in db.execute(sa.select(hold.id).where(_lasting(now))).scalars()}
     freed = 0
     for stamp in _stamps(db):
         if freed < limit and stamp.startswith(STAMP) and stamp not in lasting:
@@ -106,11 +105,8 @@ def _clear(db: Database, stamp: str, *, now: datetime, limit: int) -> int:
 
 def end_over(db: Database, *, now: datetime) -> list[Hold]:
     """Removes holds whose time is over, each with an entry in the audit log."""
-    over = sa.delete(outbox_hold).where(sa.not_(_lasting(now))).returning(*outbox_hold.c)
-    gone = [
-        Hold(one.id, Scope(one.scope), one.value, one.reason, one.who, one.created_at, one.until)
-        for one in db.execute(over)
-    ]
+    over = sa.delete(outbox_hold).where(sa.not_(_lasting(now)), _KNOWN).returning(*outbox_hold.c)
+    gone = [Hold.of(one) for one in db.execute(over)]
     for one in gone:
         audit.add(db, at=now, actor="worker", action="hold_over", target=one.told)
     return gone
