@@ -20,6 +20,7 @@ _PLACES = {
     "retry": f"{_HERE}.repair:retry",
     "settle": f"{_HERE}.settling:settle",
     "cancel": f"{_HERE}.repair:cancel",
+    "unreadable": f"{_HERE}.unreadable:unreadable",
     "resume": f"{_HERE}.resuming:resume",
     "routes": f"{_HERE}.routes:routes",
     "probe": f"{_HERE}.routes:probe",

@@ -32,6 +32,7 @@ from outbox_admin.db.store import (
     superseding,
     suppressions,
     sweeps,
+    unreadable,
 )
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.ids import new_id
@@ -308,6 +309,12 @@ WRITERS: dict[str, Writer] = {
     "confirmed copy": Writer(
         lambda db, one: deployment.settle_sent_since(db, since=NOW, now=NOW),
         dict.fromkeys(("pending", "sending"), "uncertain"),
+    ),
+    "unreadable: try again": Writer(
+        lambda db, one: unreadable.try_again(db, now=NOW), {"pending": "pending"}, {"held": "unreadable"}
+    ),
+    "unreadable: reject": Writer(
+        lambda db, one: unreadable.reject(db, now=NOW), {"pending": "rejected"}, {"held": "unreadable"}
     ),
     # the producer
     "withdrawal": Writer(lambda db, one: arrivals.withdraw(db, "k", now=NOW), {"pending": "cancelled"}),
