@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 
 from outbox_admin.db.migrations import upgrade
 from outbox_admin.producer import prepare_sqlite
+from tests.support.ports import HOST
 from tests.support.postgres import PostgresServer
 
 TEMPLATE = "outbox_template"
@@ -50,7 +53,10 @@ def copy_sqlite(template: Path, file: Path) -> str:
 def fresh_postgres(server: PostgresServer, *, template: str = "template1") -> Iterator[str]:
     """A database of its own on the server; gives its URL and drops it afterwards."""
     name = f"outbox_test_{next(_numbers)}"
-    administer(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    with _administration(server) as db:
+        # Copying files takes a third of the time of writing the same through the log, as is usual from 15 on.
+        strategy = "STRATEGY file_copy" if db.info.server_version >= 150_000 else ""
+        db.execute(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}".encode())
     try:
         yield server.url(name)
     finally:
@@ -64,6 +70,10 @@ def create_template(server: PostgresServer) -> str:
 
 
 def administer(server: PostgresServer, statement: str) -> None:
-    engine = sa.create_engine(server.url(), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as db:
-        db.execute(sa.text(statement))
+    with _administration(server) as db:
+        db.execute(statement.encode())
+
+
+def _administration(server: PostgresServer) -> "psycopg.Connection[Any]":
+    """The driver alone: an engine would ask a new connection for its type tables first."""
+    return psycopg.connect(host=HOST, port=server.port, user="postgres", dbname="postgres", autocommit=True)

@@ -33,11 +33,14 @@ SETTINGS = {
     "autovacuum_naptime": "10min",
     "fsync": "off",
     "full_page_writes": "off",
+    "jit": "off",
     "max_connections": "200",
+    "max_wal_senders": "0",
     "shared_buffers": "64MB",
     "synchronous_commit": "off",
     "timezone": "UTC",
     "unix_socket_directories": "",
+    "wal_level": "minimal",
 }
 
 
