@@ -47,7 +47,7 @@ class Claiming:
         self._fleet = fleet
         self._place = place
         self._hand = hand
-        self._doubtful: set[UUID] = set()
+        self._doubtful: dict[UUID, frozenset[UUID]] = {}
 
     def batch(self, limit: int, route: str, *, announce: bool = False) -> list[Claim]:
         """At most ``limit`` due rows; fewer means that no more are due, or that others have shut ``route``.
@@ -63,17 +63,20 @@ class Claiming:
         """One row that came back from a lost worker, or none."""
         return self._claim(claims.claim_alone, route)
 
-    def doubt(self, token: UUID) -> None:
-        """What this token owns is not known; it is released before the next claim."""
-        self._doubtful.add(token)
+    def doubt(self, token: UUID, *, but: frozenset[UUID] = frozenset()) -> None:
+        """What this token owns is not known; it is released before the next claim.
+
+        ``but`` rows whose results are not recorded: nobody may say that they were not sent.
+        """
+        self._doubtful[token] = but
 
     def settle(self) -> None:
         """All of them: the claim whose answer was lost, and the one before, of which the lane may still hold rows."""
         if not self._doubtful:
             return
         with self._parts.engine.begin() as db:
-            for token in self._doubtful:
-                release.release(db, token=token)
+            for token, kept in self._doubtful.items():
+                release.release(db, token=token, but=kept)
         self._doubtful.clear()
 
     @property
@@ -117,10 +120,10 @@ class Claiming:
         self.settle()
         for _ in range(TURNS):
             token = self._parts.token()
-            self._doubtful.add(token)
+            self.doubt(token)
             asked = self._parts.clock.monotonic()
             claimed = self._ask(partial(self._permitted, ask, route), token)
-            self._doubtful.remove(token)
+            del self._doubtful[token]
             if not isinstance(claimed, TurnedAway):
                 self._hand.take(token, claimed, leased_from=asked)
                 return claimed

@@ -58,7 +58,7 @@ class Dispatcher:
         self.ledger = Ledger(parts, common, place, self.hand, self._fleet)
         self.claiming = Claiming(parts, place, self.hand, self._fleet)
         self._desk = Desk(parts.ring, common.proofs, rules.sender or "", parts.templates)
-        turns = Turns(parts, common.stopping)
+        self._turns = turns = Turns(parts, common.stopping)
         self._ways = Ways(parts, self._fleet, turns, common.stopping)
         self._handover = Handover(parts, common, self._ways, turns, self.claiming, self.ledger, self.hand)
         # With a rate each message waits for its own slot; a mark that covered several would be old by then.
@@ -94,6 +94,11 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the lane ends whatever happens here
             log.warning("a claim in doubt waits for the end of its lease: %s", describe(error))
 
+    @property
+    def content_begun(self) -> bool:
+        """Whether anything of the message in transmission may have reached the relay; asked by whoever cuts it off."""
+        return self._turns.begun
+
     def rest(self) -> None:
         """Nothing to do for a while."""
         self._ways.rest()
@@ -112,7 +117,7 @@ class Dispatcher:
         self.hand.empty()
         self.ledger.flush()
         if self.hand.token is not None:
-            self.claiming.doubt(self.hand.token)
+            self.claiming.doubt(self.hand.token, but=self.ledger.unrecorded)
 
     def _stopped(self) -> bool:
         return self._common.stopping.asked.is_set()

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from typing import assert_never
+from uuid import UUID
 
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Change, Outcome, State, Unknown, decide
@@ -91,6 +92,11 @@ class Ledger:
     def waiting(self) -> int:
         """Results that are not recorded yet."""
         return len(self._open)
+
+    @property
+    def unrecorded(self) -> frozenset[UUID]:
+        """Rows whose results the database has not taken, those that it refused included."""
+        return frozenset(result.claim.id for result in (*self._open, *self._refused))
 
     @property
     def ripe(self) -> bool:

@@ -37,7 +37,7 @@ def test_a_row_whose_numbers_are_used_up_stops_no_other(room: Room, relay: Catch
 
 
 def lost_claim(room: Room, worker: Worker, lane: int) -> None:
-    worker.common.keys_fit = True
+    worker.common.keys_fit, worker.common.halted = True, None
     with losing_an_answer(room.engine, lambda: True):
         assert worker.lanes[lane].dispatcher.cycle().failed
     assert room.states() == {"sending": 1}

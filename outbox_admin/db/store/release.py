@@ -18,12 +18,14 @@ from outbox_admin.db.store.rows import BOUND, FORMAT, Database, among, in_state,
 LOOK_AGAIN = timedelta(minutes=10)
 
 
-def release(db: Database, *, token: UUID, ids: Collection[UUID] | None = None) -> int:
-    """Rows of ``token`` (all, or those of ``ids``) wait again, due as before; their number.
+def release(
+    db: Database, *, token: UUID, ids: Collection[UUID] | None = None, but: Collection[UUID] = ()
+) -> int:
+    """Rows of ``token`` (all, or those of ``ids``, except ``but``) wait again, due as before; their number.
 
     Also the answer to a claim whose own answer was lost: the token was drawn before it.
     """
-    return _give_back(db, token, ids, {})
+    return _give_back(db, token, ids, {}, but=but)
 
 
 def hold(db: Database, *, token: UUID, ids: Collection[UUID], held: str) -> int:
@@ -44,10 +46,19 @@ def restore_newer(db: Database, *, now: datetime, limit: int = BOUND) -> int:
     return len(db.execute(change.returning(row.id)).all()) if ids else 0
 
 
-def _give_back(db: Database, token: UUID, ids: Collection[UUID] | None, stamp: dict[str, Any]) -> int:
+def _give_back(
+    db: Database,
+    token: UUID,
+    ids: Collection[UUID] | None,
+    stamp: dict[str, Any],
+    *,
+    but: Collection[UUID] = (),
+) -> int:
     owned = [in_state(State.SENDING), row.claim_token == token]
     if ids is not None:
         owned.append(among(row.id, ids))
+    if but:
+        owned.append(sa.not_(among(row.id, but)))
     change = (
         sa.update(email_outbox)
         .where(*owned)
