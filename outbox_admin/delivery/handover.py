@@ -43,7 +43,9 @@ class Handover:
     def deliver(self, group: list[Ready], way: Way) -> bool:
         """False when the way is broken or the worker stops: the rest of the group was not touched."""
         reachable = self._reach(group, way)
-        if reachable is None or not self.turns.reserve(way.route) or self._stopped():
+        if not reachable:
+            return reachable is not None
+        if not self.turns.reserve(way.route) or self._stopped():
             return False
         for ready in self._announced(reachable):
             if self._stopped() or not self._send(ready, way):
@@ -99,6 +101,7 @@ class Handover:
         until = now + self.parts.rules.handover_limit + len(ready.composed.content) / OCTETS_PER_SECOND
         if not self.hand.begin(Open(claim, way.route, started_at, now, until)):
             return None
+        self.turns.begun = False
         outcome: Outcome
         try:
             outcome = self.ways.deliver(way, ready.composed, first_fault_at=claim.channel_fault_at)

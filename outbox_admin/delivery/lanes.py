@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from uuid import UUID
 
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.db.store import marks
@@ -100,17 +101,16 @@ class Lane:
         ids = hand.empty()
         if hand.open is None:  # nor can it become open, with nothing in hand
             self.dispatcher.abort()
-        if hand.token is None or not ids:
-            return
-        try:
-            self.dispatcher.claiming.release(hand.token, ids)
-        except Exception as error:  # noqa: BLE001 - the lanes must be joined whatever happens here
-            log.warning("%d messages wait for the end of their lease: %s", len(ids), describe(error))
+        if hand.token is not None and ids:
+            self._give_back(hand.token, ids)
 
     def abandon(self) -> None:
-        """Records an open hand-over as Unknown: nobody will learn how it ended."""
+        """Ends an open hand-over that was cut off: Unknown where its content had begun, else it is given back."""
         handover = self.dispatcher.hand.seize()
         if handover is None:
+            return
+        if not self.dispatcher.content_begun:
+            self._give_back(handover.claim.token, [handover.claim.id])
             return
         fleet = Fleet(self._parts, self._common.pauses, self._place.worker, self._place.shard)
         ledger = Ledger(self._parts, self._common, self._place, self.dispatcher.hand, fleet)
@@ -126,6 +126,12 @@ class Lane:
             moment, lease = self._parts.clock.now(), self._parts.rules.lease
             marks.renew(db, token=handover.claim.token, now=moment, lease=lease)
         self._renewed_at = now
+
+    def _give_back(self, token: UUID, ids: Collection[UUID]) -> None:
+        try:
+            self.dispatcher.claiming.release(token, ids)
+        except Exception as error:  # noqa: BLE001 - the lanes must be joined whatever happens here
+            log.warning("%d messages wait for the end of their lease: %s", len(ids), describe(error))
 
     def _new_thread(self, target: Callable[[], None]) -> threading.Thread:
         return threading.Thread(target=target, name=f"outbox-lane-{self._place.shard}", daemon=True)

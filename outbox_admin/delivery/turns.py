@@ -37,6 +37,8 @@ class Turns:
         self._began = 0.0
         #: The last :meth:`take` gave no turn: the content was never begun.
         self.withheld = False
+        #: Of the present hand-over; read by other threads. After a cut it becomes true no more.
+        self.begun = False
 
     @property
     def limited(self) -> bool:
@@ -62,11 +64,14 @@ class Turns:
     def take(self, route: str) -> bool:
         """Directly before the content: waits for the slot. False: nothing may be sent, :attr:`withheld` says so too."""
         limit = self._limits.get(route)
+        in_time = True
         if limit is not None:
             self._envelope = max(self._now() - self._began, self._envelope * FADING)
-            self.withheld = not self._in_slot(route, limit)
+            in_time = self._in_slot(route, limit)
             self._slot = None
-        return not self.withheld
+        self.withheld = not in_time or self._stopping.cut.is_set()
+        self.begun = not self.withheld
+        return self.begun
 
     def _in_slot(self, route: str, limit: Limit) -> bool:
         end = self._now() + FURTHEST

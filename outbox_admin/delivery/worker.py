@@ -28,8 +28,9 @@ from outbox_admin.delivery.signals import finishing
 from outbox_admin.delivery.upkeep import Upkeep
 
 STUCK_AFTER = health.STUCK_AFTER.total_seconds()
-#: Seconds for all lanes to tell what they know of hand-overs that were cut off, and again to store it.
-ABORT_LIMIT = 1.0
+#: Seconds after the grace for the lanes to tell what they know of hand-overs that were cut off; and one more for all
+#: others. With the last word (another two) it is over before a supervisor's 30 s are.
+ABORT_LIMIT, REST_LIMIT = 2.0, 3.0
 #: Seconds between two tries to reach the database at the start: doubling from the first to the last.
 AGAIN_FIRST, AGAIN_LAST = 1.0, 30.0
 
@@ -99,16 +100,16 @@ class Worker:
         self._woken.set()
         for lane in self.lanes:
             lane.wake()
-        within(max(ABORT_LIMIT, end - clock.monotonic()), [lane.release_waiting for lane in self.lanes])
+        within(max(1.0, end - clock.monotonic()), [lane.release_waiting for lane in self.lanes])
         late = self._running(self.lanes, until=end)
         stopping.cut.set()
         for lane in late:
             lane.dispatcher.abort()
-        late = self._running(late, until=clock.monotonic() + ABORT_LIMIT)
+        late = self._running(late, until=end + ABORT_LIMIT)
         stopping.over.set()
-        within(ABORT_LIMIT, [lane.abandon for lane in late])
+        within(max(1.0, end + REST_LIMIT - clock.monotonic()), [lane.abandon for lane in late])
         if self._poller.is_alive():
-            self._poller.join(max(ABORT_LIMIT, end - clock.monotonic()))
+            self._poller.join(max(0.1, end + REST_LIMIT - clock.monotonic()))
         self._close()
 
     def run(self, before: Callable[[], object] = lambda: None) -> int:
@@ -206,6 +207,7 @@ class Worker:
             deferred=tally.of("deferred", "unknown", "undeliverable"),
             faults=tally.of("channel_fault"),
             paused=any(cycle.paused for cycle in ended),
-            failed=len(ended) < len(self.lanes) or any(cycle.failed for cycle in ended),
+            failed=(len(ended) < len(self.lanes) and not self.common.stopping.asked.is_set())
+            or any(cycle.failed for cycle in ended),
             halted=self.common.halted,
         )

@@ -13,7 +13,7 @@ from tests.delivery.test_worker_process import WORKER
 from tests.support.meter import Meter
 from tests.support.waiting import until
 
-RATE, BURST, MESSAGES = 14, 5, 50
+RATE, BURST, MESSAGES = 14, 5, 40
 
 
 def most_in_a_second(moments: list[float]) -> int:

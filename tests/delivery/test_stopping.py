@@ -21,7 +21,7 @@ from tests.delivery.room import Room, route_to
 from tests.delivery.test_worker_process import WORKER
 from tests.support.mail import message
 from tests.support.relay import Action, Conversation, Relay, deaf, silence, then
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT, until
 
 SLOW = {"reply_timeout": 60, "final_timeout": 60}
 #: Seconds beyond the grace: to tell what is known, to store it, the poller's end, the last word.
@@ -37,7 +37,7 @@ def breaker(room: Room) -> set[str]:
 
 def waiting_for(event: threading.Event) -> Action:
     async def act(talk: Conversation) -> None:
-        await asyncio.to_thread(event.wait, 30)
+        await asyncio.to_thread(event.wait, LIMIT)
 
     return act
 
@@ -64,8 +64,11 @@ def test_e20_a_stop_before_the_content_gives_the_message_back_untouched(room: Ro
         assert breaker(room) <= {"closed"}, step  # a line that we cut ourselves tells nothing of the relay
 
 
-def test_e20_a_stop_while_the_content_is_written_leaves_no_doubt_before_its_last_octets(room: Room) -> None:
-    row_id = room.enqueue(message=message(text="word " * 2_000_000))
+def test_e20_a_stop_while_the_content_is_written_leaves_no_doubt_before_its_last_octets(
+    sqlite_room: Room,
+) -> None:
+    room = sqlite_room
+    row_id = room.enqueue(message=message(text="word " * 1_500_000))
     with Relay({"DATA": then("354 go ahead", deaf())}) as relay:
         parts = room.parts(route_to(relay.port, **SLOW))
         worker = Worker(parts)
@@ -96,7 +99,7 @@ def test_e20_a_verdict_that_comes_within_the_grace_is_recorded(room: Room) -> No
         stopping.start()
         assert until(worker.common.stopping.asked.is_set)
         go_on.set()
-        stopping.join(30)
+        stopping.join(LIMIT)
     assert room.row(row_id).state == "sent"
 
 
@@ -113,8 +116,8 @@ def test_e20_a_lane_that_waits_for_its_send_slot_stops_at_once(room: Room, relay
 
     room.clock.wait = wait  # type: ignore[method-assign]
     parts = room.parts(route_to(relay.port, limit=Limit(1 / 3600)))
-    _, seconds = stopped_while(waiting.is_set, parts, grace=30)
-    assert seconds < 20
+    _, seconds = stopped_while(waiting.is_set, parts, grace=10 * LIMIT)
+    assert seconds < LIMIT
     assert room.states() == {"sent": 1, "pending": 1}
     assert {row.attempts for row in room.rows() if row.state == "pending"} == {0}
 
@@ -125,7 +128,7 @@ def test_e20_a_database_that_hangs_does_not_hold_up_the_stop(room: Room, relay: 
     assert until(lambda: worker._sign.cycled_at is not None)
 
     def hangs(db: sa.Connection) -> None:
-        hang.wait(30)
+        hang.wait(10 * LIMIT)
 
     sa.event.listen(room.engine, "begin", hangs)
     began = time.monotonic()
@@ -133,7 +136,7 @@ def test_e20_a_database_that_hangs_does_not_hold_up_the_stop(room: Room, relay: 
     seconds = time.monotonic() - began
     hang.set()
     sa.event.remove(room.engine, "begin", hangs)
-    assert seconds < AFTER_GRACE + 5
+    assert seconds < AFTER_GRACE + LIMIT
     assert until(lambda: not worker._poller.is_alive() and not worker.lanes[0].alive)
 
 
@@ -157,12 +160,12 @@ def test_e20_term_in_a_hanging_hand_over_ends_the_process_with_0(
 
 
 @pytest.mark.slow
-def test_a_worker_waits_for_a_database_that_is_cut_while_it_starts(now_room: Room, tmp_path: Path) -> None:
+def test_a_worker_waits_for_a_database_that_is_cut_while_it_starts(sqlite_room: Room, tmp_path: Path) -> None:
     """It is neither ended by that nor kept from ending."""
     with Relay() as relay:
         address = f"postgresql://outbox@127.0.0.1:{relay.port}/outbox"  # speaks, but not as a database
         cut = {"OUTBOX_DATABASE_URL": address}
-        with process(now_room, tmp_path / "w", relay, *WORKER, **cut) as running:
+        with process(sqlite_room, tmp_path / "w", relay, *WORKER, **cut) as running:
             log = tmp_path / "w" / "log"
             assert until(lambda: log.read_bytes().count(b"the database does not answer") >= 2)
             assert running.poll() is None
