@@ -29,13 +29,14 @@ def audit(engine: sa.Engine) -> list[tuple[str, str, str]]:
 
 def test_a_paused_route_is_listed_with_its_reason_and_tried_at_once(shell: Shell, engine: sa.Engine) -> None:
     assert "No worker has used a route" in shell("routes").stdout
+    began = datetime.now(UTC)
     pause(engine)
     listed = shell("routes").stdout
     assert "primary  paused" in listed
     assert "Login refused by the relay" in listed
     [route] = shell.json("routes")["routes"]
     assert (route["gate"], route["cause"]["code"]) == ("open", 535)
-    assert datetime.fromisoformat(route["next_probe_at"]) > datetime.now(UTC)
+    assert datetime.fromisoformat(route["next_probe_at"]) > began
     assert shell.json("probe")["probe"] == "due"
     [route] = shell.json("routes")["routes"]
     assert datetime.fromisoformat(route["next_probe_at"]) <= datetime.now(UTC)
