@@ -4,6 +4,7 @@ The schema is the product's own; nothing here knows a table. Servers are started
 """
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -30,14 +31,20 @@ def migrate(url: str) -> None:
 
 @contextmanager
 def disposable_engine(url: str) -> Iterator[sa.Engine]:
-    """Prepared as the README says; every connection is closed at the end."""
+    """Prepared as the README says, but for durability; every connection is closed at the end."""
     engine = sa.create_engine(url)
     if engine.dialect.name == "sqlite":
         prepare_sqlite(engine)
+        sa.event.listen(engine, "connect", _without_waiting_for_the_disk)
     try:
         yield engine
     finally:
         engine.dispose()
+
+
+def _without_waiting_for_the_disk(connection: sqlite3.Connection, record: object) -> None:
+    """A commit takes thirty times as long where the disk is waited for; no test cuts the power."""
+    connection.execute("PRAGMA synchronous = OFF")
 
 
 def sqlite_url(file: Path) -> str:
