@@ -129,6 +129,9 @@ def test_what_is_not_sent_says_why(bench: Bench, relay: Catcher) -> None:
     assert bench.row(waiting).due_at == bench.row(waiting).not_before
     assert (bench.row(held).state, bench.row(held).attempts) == ("pending", 0)
     assert bench.row(held).held.startswith("hold:")
+    copied = bench.add()
+    bench.drain(deployment="staging")
+    assert (bench.row(copied).state, level_of(bench, "copied")) == ("pending", Level.CRITICAL)
     assert relay.messages == []
 
 
