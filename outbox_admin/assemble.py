@@ -24,7 +24,7 @@ from outbox_admin.core.backoff import Backoff
 from outbox_admin.core.lifecycle import Policy
 from outbox_admin.crypto.keyring import KeyRing
 from outbox_admin.crypto.watched import WatchedRing, open_ring
-from outbox_admin.db.engine import create
+from outbox_admin.db.engine import bound_waits, create
 from outbox_admin.delivery.announcing import announce
 from outbox_admin.delivery.clock import Clock, Source, Wait, database_time, ticking
 from outbox_admin.delivery.forking import AfterFork
@@ -118,7 +118,7 @@ def parts(settings: Settings, *, over: sa.Engine | None = None, chance: Chance |
     chance = chance or Chance()
     folder = settings.template_folder
     return Parts(
-        engine=over if over is not None else engine(settings),
+        engine=bound_waits(over if over is not None else engine(settings)),
         ring=ring(settings),
         routes=routes(settings),
         rules=rules(settings),

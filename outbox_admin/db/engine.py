@@ -14,6 +14,10 @@ from outbox_admin.errors import ConfigurationError
 #: statement: that fails in the best case. Nobody can see a pooler from here, so nothing is prepared on any server.
 UNPREPARED = {"prepare_threshold": None}
 
+#: Seconds that a statement waits for a lock, and that a transaction may stand still, where the server has no limit of
+#: its own: who holds the lock may be frozen, or have lost its machine, which a server may not notice for hours.
+LOCK_WAIT, STANDSTILL = 5, 15
+
 
 def create(url: str, **options: Any) -> sa.Engine:
     """An engine for SQLite or PostgreSQL; errors never print parameters.
@@ -27,6 +31,25 @@ def create(url: str, **options: Any) -> sa.Engine:
         return prepare_sqlite(sa.create_engine(address, **options))
     options["connect_args"] = UNPREPARED | options.get("connect_args", {})
     return sa.create_engine(address, **{"pool_pre_ping": True, **options})
+
+
+def bound_waits(engine: sa.Engine) -> sa.Engine:
+    """For a worker: no process that froze in the middle of a transaction may keep all others waiting.
+
+    For each transaction anew, since behind a pooler nothing else lasts. Does nothing on SQLite, which has a limit.
+    """
+    if engine.dialect.name == "postgresql" and not sa.event.contains(engine, "begin", _bound):
+        sa.event.listen(engine, "begin", _bound)
+    return engine
+
+
+def _bound(db: sa.Connection) -> None:
+    limits = {"lock_timeout": LOCK_WAIT, "idle_in_transaction_session_timeout": STANDSTILL}
+    cases = [
+        f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{seconds}s', true) END"
+        for name, seconds in limits.items()
+    ]
+    db.exec_driver_sql(f"SELECT {', '.join(cases)}")
 
 
 def rewritten(url: str) -> sa.URL:

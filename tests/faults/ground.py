@@ -25,6 +25,7 @@ from tests.faults.timeshift import Shift
 from tests.support import databases
 from tests.support.ports import HOST
 from tests.support.postgres import NOT_FOUND, PostgresServer, find_binaries, running_postgres
+from tests.support.waiting import until
 
 SENDER = "Shop <no-reply@shop.example>"
 row = email_outbox.c
@@ -202,18 +203,12 @@ class Ground:
         live = sa.select(row.id).where(row.state.in_(("pending", "sending"))).limit(1)
         return self.look(lambda db: db.execute(live).first() is None)
 
+    def settles(self) -> bool:
+        """Waits for that as long as a heap of mail may take on a slow machine."""
+        return until(self.settled, seconds=PATIENCE)
+
     def logs(self) -> str:
         return "\n".join(child.words() for child in self.children)
-
-
-def until(condition: Callable[[], bool], seconds: float = PATIENCE, *, every: float = 0.01) -> bool:
-    """Whether ``condition`` came true in time. For real processes only."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(every)
-    return True
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.faults.ground import until
 from tests.support.relay import Action, Conversation
+from tests.support.waiting import until
 
 
 class Halt:

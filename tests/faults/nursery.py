@@ -27,7 +27,7 @@ from tests.faults.steps import Plan, live
 PR_SET_PDEATHSIG = 1
 CHECKOUT = Path(__file__).resolve().parents[2]
 #: Far longer than anything here takes on a slow machine.
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 class Child:

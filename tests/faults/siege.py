@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from tests.faults.ground import Ground, until
+from tests.faults.ground import Ground
 from tests.faults.nursery import Child
 from tests.faults.recorder import Recorder
 from tests.support.postgres import PostgresServer
+from tests.support.waiting import until
 
 #: A run in which nothing moves for so many seconds has failed.
 STANDSTILL = 120.0
@@ -85,7 +86,7 @@ class Siege:
     def _moving(self, condition: Callable[[], bool]) -> bool:
         """Waits for ``condition`` as long as the relay keeps getting messages."""
         while not condition():
-            if not until(self._beyond(self.relay.accepted, condition), STANDSTILL, every=0.001):
+            if not until(self._beyond(self.relay.accepted, condition), seconds=STANDSTILL, every=0.001):
                 return False
         return True
 

@@ -154,7 +154,7 @@ def _strike(fate: Fate, connection: Any) -> None:
             mine = connection.dbapi_connection.pgconn.socket
             with socket.fromfd(mine, socket.AF_INET, socket.SOCK_STREAM) as sock:
                 port = sock.getsockname()[1]
-            with socket.create_connection(("127.0.0.1", fate.proxy), timeout=10) as orders:
+            with socket.create_connection(("127.0.0.1", fate.proxy), timeout=60) as orders:
                 orders.sendall(json.dumps({"port": port, "when": fate.act.split()[1]}).encode() + b"\n")
                 orders.recv(1)  # the proxy has understood
         case "halt":

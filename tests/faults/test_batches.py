@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.conftest import MakeGround
-from tests.faults.ground import Ground, until
+from tests.faults.ground import Ground
 from tests.faults.halting import Halt
 from tests.faults.recorder import Recorder
 from tests.support.relay import Conversation, Relay, then
+from tests.support.waiting import until
 
 #: After so many messages a lane's claims have grown to a whole batch: 1, 2, 4, 8, 16, then 20 and 20.
 GROWN = 31
@@ -56,7 +57,7 @@ def test_oc_59_a_batch_is_given_back_at_once_and_what_is_in_transmission_is_fini
         assert ground.nursery.wait(first) == 0, first.words()
         assert in_state(ground, "sending") == 0
         ground.start()  # nobody waits for a lease
-        assert until(ground.settled), ground.logs()
+        assert ground.settles(), ground.logs()
         found = {(row.state, row.attempts, row.maybe_delivered) for row in ground.rows()}
         assert found == {("sent", 1, False)}
         assert len(relay.messages) == GROWN + 30
@@ -78,7 +79,7 @@ def test_oc_43_killed_in_the_middle_of_a_batch_doubles_one_row_at_most(
         halt.release()
         ground.start()
         assert len(ground.lapse(first)) == 1
-        assert until(ground.settled), ground.logs()
+        assert ground.settles(), ground.logs()
         found = Counter((row.state, row.attempts) for row in ground.rows())
         assert found["sent", 2] <= held
         assert sum(found.values()) == GROWN + 30

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from outbox_admin.db.schema import email_outbox
 from tests.faults.conftest import MakeGround
-from tests.faults.ground import until
 from tests.faults.halting import Halt
 from tests.faults.timeshift import Shift
 from tests.support.relay import Conversation, Relay, then
+from tests.support.waiting import until
 
 MINUTES = timedelta(minutes=1)
 
@@ -97,7 +97,7 @@ def test_oc_44_a_batch_that_outlives_its_lease_is_delivered_once(make_ground: Ma
         dial.shift = ground.shift
         ground.enqueue(150)
         workers = [ground.start() for _ in range(2)]
-        assert until(ground.settled), ground.logs()
+        assert ground.settles(), ground.logs()
         assert ground.shift.seconds() > 300
         found = Counter((row.state, row.attempts, row.maybe_delivered) for row in ground.rows())
         assert found == {("sent", 1, False): 150}

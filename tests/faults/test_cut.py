@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from tests.faults.conftest import MakeGround
 from tests.faults.cutter import Cutter
-from tests.faults.ground import until
 from tests.faults.steps import Fate, Step
 from tests.support.postgres import PostgresServer
 from tests.support.relay import Relay
@@ -42,7 +41,7 @@ def test_a_commit_whose_fate_nobody_learned_costs_no_copy_and_no_attempt(
         through = sa.make_url(postgres_url).set(port=cutter.port).render_as_string(hide_password=False)
         fate = Fate(step, f"cut {when}", nth=2, proxy=cutter.orders)
         worker = ground.start(fate, settings={"database_url": through})
-        assert until(ground.settled), ground.logs()
+        assert ground.settles(), ground.logs()
         assert cutter.cuts == [when]
         assert worker.alive
         found = [(row.state, row.attempts, row.maybe_delivered) for row in ground.rows()]

@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.faults.ground import fresh_ground, scratch, until
+from tests.faults.ground import fresh_ground, scratch
 from tests.faults.halting import Halt
 from tests.faults.nursery import Nursery
 from tests.support import databases
 from tests.support.postgres import PostgresServer, runner
 from tests.support.relay import Relay, then
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.may_skip]
 
@@ -98,7 +99,7 @@ def test_a_full_disk_stops_the_mail_and_loses_or_doubles_none(
         assert until(lambda: complaint in worker.words()), worker.words()
         assert refused(lambda: ground.add(500))
         ballast.unlink()
-        assert until(ground.settled), worker.words()
+        assert ground.settles(), worker.words()
         assert worker.alive
         found = {(row.state, row.attempts, row.maybe_delivered) for row in ground.rows()}
         assert found == {("sent", 1, False)}

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.faults.ground import fresh_ground, until
-from tests.faults.nursery import CHECKOUT, Nursery
+from tests.faults.ground import fresh_ground
+from tests.faults.nursery import CHECKOUT, PATIENCE, Nursery
 from tests.faults.recorder import Recorder
 from tests.faults.tlsfront import TlsFront
 from tests.support.certificates import Authority
 from tests.support.children import child
 from tests.support.ports import HOST, free_port, wait_for_port
 from tests.support.postgres import PostgresServer
+from tests.support.waiting import until
 from tests.web.population import Population
 
 pytestmark = pytest.mark.postgresql
@@ -51,7 +52,8 @@ def test_oc_58_a_preloading_server_with_four_processes_over_tls(
             wait_for_port(port, 60)
             ground.enqueue(200)
             pages: list[int] = []
-            assert until(lambda: visited(port, pages) and ground.settled()), (tmp_path / "log").read_text()
+            done = until(lambda: visited(port, pages) and ground.settled(), seconds=PATIENCE)
+            assert done, (tmp_path / "log").read_text()
             server.terminate()
             assert server.wait(60) == 0
         assert set(pages) == {200}

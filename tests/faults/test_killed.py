@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.faults.conftest import MakeGround
-from tests.faults.ground import Ground, until
+from tests.faults.ground import Ground
 from tests.faults.halting import Halt
 from tests.faults.nursery import Child
 from tests.faults.steps import Fate, Step
 from tests.support.relay import Relay, then
+from tests.support.waiting import until
 
 #: Steps 4 and 6 are met at the relay: the command has come, and is not answered yet. Step 7 needs nothing but the
 #: answer: it lies between DOT and DECIDING.
@@ -86,7 +87,7 @@ def identical(relay: Relay) -> bool:
 
 
 def finished(ground: Ground) -> Any:
-    assert until(ground.settled), ground.logs()
+    assert ground.settles(), ground.logs()
     (row,) = ground.rows()
     return row
 

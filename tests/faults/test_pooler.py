@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from outbox_admin import assemble
 from outbox_admin.config import Settings
-from tests.faults.ground import Ground, fresh_ground, scratch, until
+from tests.faults.ground import Ground, fresh_ground, scratch
 from tests.faults.nursery import Nursery
 from tests.faults.pooler import Pooler
 from tests.faults.recorder import Recorder
@@ -117,7 +117,7 @@ def browse_while_it_drains(ground: Ground, url: str) -> list[int]:
     browsing = threading.Thread(target=lambda: codes.extend(pages_until(done, visitor)))
     browsing.start()
     try:
-        assert until(ground.settled), ground.logs()
+        assert ground.settles(), ground.logs()
     finally:
         done.set()
         browsing.join()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.conftest import MakeGround
-from tests.faults.ground import Ground, durable_postgres, until
+from tests.faults.ground import Ground, durable_postgres
 from tests.faults.halting import Halt
 from tests.faults.nursery import Child
 from tests.faults.recorder import Recorder
@@ -18,6 +18,7 @@ from tests.faults.steps import Fate, Step
 from tests.support import databases
 from tests.support.postgres import PostgresServer
 from tests.support.relay import Relay
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.postgresql
 
@@ -56,7 +57,7 @@ def test_oc_49_an_idle_worker_outlives_its_database(
         assert until(lambda: errors(worker) >= 2), worker.words()
         come_back(ground, server)
         ground.enqueue()
-        assert until(ground.settled), worker.words()
+        assert ground.settles(), worker.words()
         assert worker.alive
         assert len(relay.messages) == 1
 
@@ -80,7 +81,7 @@ def test_oc_49_a_database_that_goes_away_in_a_transaction_costs_nothing(
         assert until(lambda: errors(worker) >= 3), worker.words()
         assert len(relay.messages) == sent == (1 if step is Step.RECORDING else 0)
         come_back(ground, server)
-        assert until(ground.settled), worker.words()
+        assert ground.settles(), worker.words()
         assert worker.alive
         found = [(row.state, row.attempts, row.maybe_delivered) for row in ground.rows()]
         assert found == [("sent", 1, False)] * 3

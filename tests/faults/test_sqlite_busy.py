@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from tests.faults.conftest import MakeGround
-from tests.faults.ground import until
 from tests.faults.halting import Halt
 from tests.faults.steps import Fate, Step
 from tests.support.relay import Relay, then
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_oc_52_a_claim_that_finds_the_database_busy_is_skipped(
         with ground.engine.begin():  # BEGIN IMMEDIATE: a producer in a long transaction
             halt.release()
             assert until(lambda: "a cycle broke off: OperationalError SQLITE_BUSY" in worker.words())
-        assert until(ground.settled), worker.words()
+        assert ground.settles(), worker.words()
         assert worker.alive
         assert [(row.state, row.attempts) for row in ground.rows()] == [("sent", 1)] * 3
         assert len(relay.messages) == 3
@@ -53,7 +53,7 @@ def test_oc_52_a_result_that_finds_the_database_busy_is_written_until_it_stands(
             halt.release()
             assert until(lambda: "1 results wait to be recorded" in worker.words()), worker.words()
             assert len(relay.messages) == 1
-        assert until(ground.settled), worker.words()
+        assert ground.settles(), worker.words()
         row = ground.row(row_id)
         assert (row.state, row.attempts, row.maybe_delivered) == ("sent", 1, False)
         assert len(relay.messages) == 1

@@ -16,6 +16,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import PRIORITIES, State
+from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store import holds, superseding, suppressions
 from outbox_admin.db.store.rows import ALONE, DUE, Database, Moment, among, in_state, row, take_ids, unexpired
 from outbox_admin.db.store.sweeps import PENDING
@@ -93,7 +94,10 @@ _NOW: sa.BindParameter[datetime] = sa.bindparam("now", type_=row.due_at.type)
 
 
 def _look(*wanted: sa.ColumnElement[bool], any_key: bool) -> sa.Select[Any]:
-    """A plain read without locks: it runs on every engine, and the UPDATE decides."""
+    """Passes over rows that somebody else has in hand: who froze there, or lost its machine, stops nobody else.
+
+    The UPDATE decides all the same; SQLite has no locks on rows.
+    """
     flags = (
         superseding.is_superseded().label("superseded"),
         suppressions.listed().label("suppressed"),
@@ -101,7 +105,8 @@ def _look(*wanted: sa.ColumnElement[bool], any_key: bool) -> sa.Select[Any]:
     )
     usable = row.key_id.in_(sa.bindparam("usable", expanding=True))
     openable = sa.true() if any_key else sa.or_(row.key_id.is_(None), usable)
-    return sa.select(row.id, *flags).where(*wanted, openable).limit(sa.bindparam("number"))
+    look = sa.select(row.id, *flags).where(*wanted, openable).limit(sa.bindparam("number"))
+    return look.with_for_update(skip_locked=True, of=email_outbox)
 
 
 def _sorted_out(found: list[Any]) -> Candidates:
