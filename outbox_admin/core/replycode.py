@@ -47,6 +47,11 @@ def is_policy(enhanced: str | None) -> bool:
     return enhanced is not None and enhanced.split(".")[1] == "7"
 
 
+def is_about_recipient(enhanced: str | None) -> bool:
+    """5.1.X and 5.2.X: an address or its mailbox. Thirty dead addresses are no outage."""
+    return (enhanced or "").startswith(("5.1.", "5.2."))
+
+
 def kind_of(phase: Phase, code: int, enhanced: str | None) -> Kind:
     """What sort of refusal a reply is, at any phase."""
     if not is_refusal(code) or code == BAD_SEQUENCE:

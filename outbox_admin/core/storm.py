@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from outbox_admin.core.lifecycle import ChannelFault, Outcome, Rejected
+from outbox_admin.core.replycode import is_about_recipient
 
 STORM_WINDOW = 300.0  #: seconds of outcomes that are looked at
 STORM_REJECTIONS = 20  #: more than these, and more than half of all, are a storm
@@ -68,8 +69,8 @@ def _tells(outcome: Outcome) -> bool:
         case ChannelFault():
             return False
         case Rejected(cause):
-            # 5.1.x and 5.2.x: thirty dead addresses are no outage. No code: the relay was not even asked.
-            return cause.code is not None and not (cause.enhanced or "").startswith(("5.1.", "5.2."))
+            # No code: the relay was not even asked.
+            return cause.code is not None and not is_about_recipient(cause.enhanced)
         case _:
             return True
 

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from outbox_admin.core.cause import Cause, Phase
-from outbox_admin.core.replycode import is_policy, is_temporary
+from outbox_admin.core.replycode import (
+    BAD_SEQUENCE,
+    EXCEEDED_STORAGE,
+    is_about_recipient,
+    is_policy,
+    is_temporary,
+)
 
 #: So many different messages in a row that end alike were the channel's fault.
 LENGTH = 5
@@ -39,11 +45,22 @@ class Streak:
 
 
 def mark_of(cause: Cause | None) -> Mark | None:
-    """For a deferral that may have been the channel's: 4yz from MAIL on, and 5.7.x at RCPT."""
+    """For a deferral that may have been the channel's: 4yz from MAIL on, 5.7.x at RCPT, a refusal met on trial.
+
+    Without the last a relay that goes on refusing everybody would use up all attempts of all messages, one trial after
+    the other.
+    """
     if cause is None or cause.code is None or cause.phase not in _TALK:
         return None
     hidden = cause.phase is Phase.RCPT and is_policy(cause.enhanced)
-    return Mark(cause.phase, cause.code, cause.enhanced) if is_temporary(cause.code) or hidden else None
+    if not is_temporary(cause.code) and not hidden and _is_its_own(cause.code, cause.enhanced):
+        return None
+    return Mark(cause.phase, cause.code, cause.enhanced)
+
+
+def _is_its_own(code: int, enhanced: str | None) -> bool:
+    """Refusals that speak of one recipient, or that are put off at all times: they say nothing of the channel."""
+    return code in (BAD_SEQUENCE, EXCEEDED_STORAGE) or is_about_recipient(enhanced)
 
 
 def lengthened(streak: Streak | None, mark: Mark, message: UUID, number: int) -> Streak:

@@ -49,13 +49,17 @@ def test_a_result_that_is_told_twice_counts_once():
         (Phase.RCPT, 554, "5.7.1", True),
         (Phase.RCPT, 552, "5.2.2", False),
         (Phase.RCPT, 503, "5.5.1", False),
-        (Phase.DOT, 554, "5.7.1", False),
+        (Phase.DOT, 554, "5.7.1", True),  # on trial only: else it is a rejection
+        (Phase.RCPT, 550, "5.6.0", True),
+        (Phase.RCPT, 550, None, True),
+        (Phase.RCPT, 550, "5.1.1", False),
+        (Phase.RCPT, 552, None, False),
         (Phase.CONTENT, 451, None, False),
         (Phase.GREETING, 451, None, False),
         (Phase.MAIL, None, None, False),
     ],
 )
-def test_e22_counts_4yz_from_mail_on_and_policy_refusals_at_rcpt(phase, code, enhanced, counts):
+def test_e22_counts_4yz_from_mail_on_policy_at_rcpt_and_refusals_on_trial(phase, code, enhanced, counts):
     mark = streak.mark_of(Cause(phase, Kind.THROTTLED, code, enhanced))
     assert mark == (Mark(phase, code, enhanced) if counts else None)
 
