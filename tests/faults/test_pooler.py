@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from outbox_admin import assemble
-from outbox_admin.config import Settings
+from outbox_admin.db.engine import create
+from outbox_admin.web import create_app
 from tests.faults.ground import Ground, fresh_ground, scratch
 from tests.faults.nursery import Nursery
 from tests.faults.pooler import Pooler
@@ -21,7 +21,7 @@ from tests.faults.recorder import Recorder
 from tests.support.children import child
 from tests.support.ports import HOST, free_port, wait_for_port
 from tests.support.postgres import PostgresServer, runner
-from tests.web.conftest import Visitor
+from tests.web.conftest import SETTINGS, Visitor
 from tests.web.population import Population
 
 pytestmark = pytest.mark.postgresql
@@ -110,10 +110,10 @@ def test_oc_57_a_transaction_pooler_in_between_changes_nothing(
 
 def browse_while_it_drains(ground: Ground, url: str) -> list[int]:
     Population(ground.engine, datetime.now(UTC)).user("viewer", "viewer")
-    settings = Settings.from_env(ground.environ(database_url=url, embedded_worker="0"))
-    visitor = Visitor(assemble.console(settings).test_client())
+    engine, codes = create(url), list[int]()
+    visitor = Visitor(create_app(SETTINGS, engine=engine).test_client())
     assert visitor.sign_in("viewer").status_code == 303
-    done, codes = threading.Event(), list[int]()
+    done = threading.Event()
     browsing = threading.Thread(target=lambda: codes.extend(pages_until(done, visitor)))
     browsing.start()
     try:
@@ -121,4 +121,5 @@ def browse_while_it_drains(ground: Ground, url: str) -> list[int]:
     finally:
         done.set()
         browsing.join()
+        engine.dispose()
     return codes

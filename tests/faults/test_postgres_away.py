@@ -40,9 +40,9 @@ def errors(worker: Child) -> int:
     return worker.words().count("OperationalError")
 
 
-def come_back(ground: Ground, server: PostgresServer) -> None:
-    server.start()
-    ground.engine.dispose()
+def go_away(ground: Ground, server: PostgresServer, how: signal.Signals = signal.SIGINT) -> None:
+    ground.engine.dispose()  # the test's own connections
+    server.stop(how)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["politely", "as a crash"])
@@ -53,9 +53,9 @@ def test_oc_49_an_idle_worker_outlives_its_database(
         ground = make_ground(relay.port)
         worker = ground.start()
         assert until(lambda: ground.has_begun(worker))
-        server.stop(how)
+        go_away(ground, server, how)
         assert until(lambda: errors(worker) >= 2), worker.words()
-        come_back(ground, server)
+        server.start()
         ground.enqueue()
         assert ground.settles(), worker.words()
         assert worker.alive
@@ -75,12 +75,12 @@ def test_oc_49_a_database_that_goes_away_in_a_transaction_costs_nothing(
         ground.enqueue(3)
         worker = ground.start(Fate(step, "halt", flag=str(halt.flag)))
         assert halt.reached(), worker.words()
-        server.stop()
+        go_away(ground, server)
         sent = len(relay.messages)
         halt.release()
         assert until(lambda: errors(worker) >= 3), worker.words()
         assert len(relay.messages) == sent == (1 if step is Step.RECORDING else 0)
-        come_back(ground, server)
+        server.start()
         assert ground.settles(), worker.words()
         assert worker.alive
         found = [(row.state, row.attempts, row.maybe_delivered) for row in ground.rows()]

@@ -60,7 +60,7 @@ def told(
     ground = SimpleNamespace(rows=lambda: [row], settings={"window": "1"})
     relay = SimpleNamespace(copies={row.message_id: copies})
     orders = Orders(messages=messages, lanes=1, on_unknown=on_unknown)
-    siege = Siege(ground, relay, orders, begun=[[row.id] * begun])  # type: ignore[arg-type]
+    siege = Siege(ground, relay, orders, begun=[[row.id] * begun])  # type: ignore[arg-type,list-item]
     return complaints(siege, judge(siege))
 
 
