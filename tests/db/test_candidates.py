@@ -127,7 +127,7 @@ def test_rows_that_another_is_turning_away_are_passed_over(postgres_engine: sa.E
         free = add(db, **JOE)
         hold(db)
     with postgres_engine.begin() as first, postgres_engine.begin() as second:
-        found = candidates.due(first, now=NOW, limit=20, usable=None)
+        found = candidates.due(first, now=NOW, limit=1, usable=None)
         assert (len(found.covered), candidates.turn_away(first, found, now=NOW)) == (1, 1)
         assert [one.id for one in claim(second)] == [free]
 
