@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,6 +21,26 @@ from outbox_admin.delivery.dispatcher import Dispatcher
 from outbox_admin.delivery.ledger import Ledger
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@contextmanager
+def planted(plant: Plant) -> Iterator[None]:
+    """For as long as this lasts. Statements that were built once are built anew, before and after."""
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        _forget_statements()
+        try:
+            yield
+        finally:
+            patch.undo()
+            _forget_statements()
+
+
+def _forget_statements() -> None:
+    modules = [module for name, module in sys.modules.items() if name.startswith("outbox_admin.")]
+    for thing in {id(thing): thing for module in modules for thing in vars(module).values()}.values():
+        if hasattr(thing, "cache_clear"):
+            thing.cache_clear()
 
 
 def reclaims_without_a_doubt(patch: pytest.MonkeyPatch) -> None:

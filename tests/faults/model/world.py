@@ -112,6 +112,9 @@ class Stage:
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self.interference = Interference(engine)
+        if engine.dialect.name == "sqlite":  # what is not on the disk yet is no loss here
+            sa.event.listen(engine, "connect", lambda db, _: db.execute("PRAGMA synchronous = OFF"))
+            engine.dispose()
 
     def clear(self) -> None:
         with self.engine.begin() as db:
@@ -138,6 +141,7 @@ class World:
         self._busy: list[Worker] = []
         self.stage.clear()
         self.start_worker()
+        self.start_worker()
 
     # -- what can be done
 
@@ -149,6 +153,8 @@ class World:
         worker.common.stopping.over.wait = self._pass  # type: ignore[method-assign]
         lane = worker.lanes[0].dispatcher
         lane._ways._ways = [Way("primary", ScriptedSession(self, worker))]
+        for asked in (1, 2):
+            lane._pace.note(asked=asked, got=asked, seconds=0.01)  # it has been busy: it takes a whole batch
         mark = lane.claiming.mark
         lane.claiming.mark = lambda group: self._marked(mark(group))  # type: ignore[method-assign]
         worker.upkeep.open()
