@@ -128,8 +128,8 @@ def _held(figures: Figures) -> Iterator[Finding]:
     for reason, count in figures.held.items():
         if count.value == 0 or reason == "hold":  # told hold by hold
             continue
-        level, sentence, cure = _HELD.get(reason, (Level.WARNING, "{n} messages are held.", ""))
-        yield Finding("held", level, sentence.format(n=count), cure)
+        level, sentence, cure, command = _HELD.get(reason, (Level.WARNING, "{n} messages are held.", "", ""))
+        yield Finding("held", level, sentence.format(n=count), cure, command=command)
 
 
 _HELD = {
@@ -137,11 +137,13 @@ _HELD = {
         Level.WARNING,
         "{n} messages were sealed by a newer version than any worker understands.",
         "Upgrade the workers.",
+        "",
     ),
     "unreadable": (
         Level.CRITICAL,
         "{n} messages cannot be opened although a worker holds their key; rejecting was stopped.",
-        "Find out what altered the rows or the key ring before anything is rejected.",
+        "Find out what altered the rows or the key ring, then say what becomes of them.",
+        "outbox-admin unreadable",
     ),
 }
 

@@ -20,7 +20,8 @@ _SENTENCES = {
         "Upgrade the workers; `outbox-admin keys list` names revoked keys."
     ),
     "unreadable": (
-        "It cannot be opened, and rejecting was stopped because too many could not. See the overview."
+        "It cannot be opened, and rejecting was stopped because too many could not. Find out what altered the rows or "
+        "the key ring; `outbox-admin unreadable` then says what becomes of them."
     ),
     "alone": "A worker ended while it held this message. It is tried again by itself, not within a batch.",
 }

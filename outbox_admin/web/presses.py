@@ -31,10 +31,14 @@ class FindingView:
 
 
 def shown(asking: Visit, finding: Finding) -> FindingView:
-    """A command is named where there is nothing to press."""
+    """A command is named where nothing that can be pressed does the same."""
     press = _press(asking, finding)
-    command = finding.command if press is None or finding.topic == "key" else ""
+    command = finding.command if press is None or finding.topic in _BY_COMMAND else ""
     return FindingView(finding.topic, finding.level, finding.sentence, finding.cure, press, command)
+
+
+#: What a press leads to shows these; only a command ends them.
+_BY_COMMAND = ("key", "held")
 
 
 def _press(asking: Visit, finding: Finding) -> Press | None:

@@ -106,6 +106,8 @@ def test_dead_letters_count_too() -> None:
 
 def test_unreadable_rows_are_an_alarm_and_rows_of_a_newer_version_a_warning() -> None:
     assert level(held={"unreadable": Count(1)}) is Level.CRITICAL
+    first = findings(replace(CALM, held={"unreadable": Count(1)}))[0]
+    assert first.command == "outbox-admin unreadable"
     assert level(held={"format": Count(3)}) is Level.WARNING
     assert level(held={"format": Count(0)}) is Level.OK
 
