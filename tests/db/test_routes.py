@@ -138,6 +138,15 @@ def test_a_prober_that_was_killed_is_replaced_when_it_is_lost(engine: sa.Engine)
         assert take_probe(db, "here:2:b/0", now=later(seconds=41))
 
 
+def test_a_prober_that_says_good_bye_is_replaced_at_once(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        fault(db)
+        beat(db, "here:1:a", now=later(seconds=10))
+        assert take_probe(db)
+        beat(db, "here:1:a", now=later(seconds=11), state="stopped")
+        assert take_probe(db, "here:2:b/0", now=later(seconds=11))
+
+
 def test_a_prober_of_whom_nobody_hears_is_replaced_in_the_end(engine: sa.Engine) -> None:
     with engine.begin() as db:
         fault(db)
@@ -155,6 +164,38 @@ def test_who_took_too_long_is_not_heard_any_more(engine: sa.Engine) -> None:
         assert probed(db, now=late).gate is Gate.OPEN
         assert seen(db).probing_by == "here:2:b/0"
         assert probed(db, by="here:2:b/0", now=late).gate is Gate.CLOSED
+
+
+def test_a_prober_whose_answer_was_lost_with_the_database_probes_again(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        fault(db)
+        assert take_probe(db)
+        assert not take_probe(db, "here:2:b/0", now=IN_11)
+        assert take_probe(db, now=IN_11)
+        assert probed(db).gate is Gate.CLOSED
+
+
+def test_a_lane_whose_permit_could_not_be_given_back_takes_it_anew(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        half_open(db)
+        assert [take_trials(db), take_trials(db)] == [1, 1]
+        assert take_trials(db, "here:2:b/0") == 0
+
+
+def test_a_word_of_a_later_version_pauses_until_a_probe_has_told(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        routes.enter(db, ["primary"])
+        db.execute(sa.update(outbox_route).values(breaker="limping"))
+        assert reads.routes(db, now=NOW)[0].gate is Gate.OPEN
+        assert take_probe(db)
+        assert probed(db).gate is Gate.CLOSED
+
+
+def test_an_acceptance_of_a_clock_a_little_behind_is_no_news(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        routes.enter(db, ["primary"])
+        assert routes.accepted(db, "primary", number=1, now=NOW) is not None
+        assert routes.accepted(db, "primary", number=1, now=later(seconds=-0.5)) is None
 
 
 def test_a_prober_that_stops_gives_its_turn_back(engine: sa.Engine) -> None:
