@@ -431,7 +431,7 @@ def test_a_worker_that_stops_in_its_probe_gives_the_probe_back(room: Room) -> No
     with Relay({"CONNECT": "554 no"}, {"CONNECT": silence()}) as relay:
         play(room, workers(room, relay, 1))
         room.clock.advance(seconds=10)
-        worker = room.worker(route_to(relay.port, reply_timeout=600))
+        worker = room.worker(route_to(relay.port))
         worker.start()
         assert until(lambda: shared(room).probing_by is not None and len(relay.connections) == 2)
         worker.stop(0)
