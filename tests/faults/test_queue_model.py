@@ -23,11 +23,12 @@ from hypothesis.stateful import (
 
 from outbox_admin.core.hold import Scope
 from tests.faults.model.interference import Fate, Kind
-from tests.faults.model.planted import PLANTS, Plant, planted
+from tests.faults.model.planted import PLANTS, SOME_PLANTS, Plant, planted
 from tests.faults.model.world import OTHERS, VERDICTS, Act, Play, Stage, World
 
 FEW = 12  #: worlds in the test command
 STEPS = 20
+THOROUGH = hypothesis.settings.get_current_profile_name() == "thorough"
 PATIENCE = 25  #: worlds until a planted fault must have shown
 
 HOLDS = ((Scope.TEMPLATE, "t"), (Scope.EVERYTHING, ""))
@@ -189,8 +190,7 @@ class Queue(RuleBasedStateMachine):
 
 def run(stage: Stage, **changes: Any) -> None:
     machine = type("QueueOnStage", (Queue,), {"stage": stage})
-    few = hypothesis.settings.get_current_profile_name() == "outbox"
-    given = {"max_examples": FEW, "stateful_step_count": STEPS} if few else {}
+    given = {} if THOROUGH else {"max_examples": FEW, "stateful_step_count": STEPS}
     settings = hypothesis.settings(**(given | {"deadline": None} | changes))
     run_state_machine_as_test(machine, settings=settings)
 
@@ -206,7 +206,7 @@ def test_no_order_of_events_breaks_the_laws_of_the_queue(stage: Stage) -> None:
     run(stage)
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", PLANTS if THOROUGH else SOME_PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_found(sqlite_engine: sa.Engine, plant: Plant) -> None:
     stage = Stage(sqlite_engine)
     try:
