@@ -69,7 +69,8 @@ class Fleet:
         shared, now = self.pauses.fleet(route), self.parts.clock.now().timestamp()
         if shared.gate is not Gate.HALF_OPEN:
             return False
-        out = len(rules.trials_now(shared, now=now, patience=self._patience))
+        trials = rules.trials_now(shared, now=now, patience=self._patience)
+        out = sum(trial.by != self._by for trial in trials)
         return not rules.room(shared, wanted=1, in_hand=out)
 
     @contextmanager

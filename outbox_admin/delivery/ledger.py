@@ -128,9 +128,12 @@ class Ledger:
                 assert_never(other)
 
     def _write_alone(self, result: Result) -> bool:
-        """As it is, then without its free text, so that one strange word keeps neither its lane nor the others."""
+        """As it is, then without its free text, so that one strange word keeps neither its lane nor the others.
+
+        The breaker does not hear of it: what the database refuses may stand there as well, and the result matters more.
+        """
         for version in (result, bare(result)):
-            answer = self._ask([version])
+            answer = self._ask([version], judged=False)
             if answer is Answer.AWAY:
                 return False
             if answer is Answer.TAKEN:
@@ -147,13 +150,13 @@ class Ledger:
         if self._refused and self._parts.clock.monotonic() - self._refused_at >= OFFER_AGAIN:
             self._open, self._refused = [*self._refused, *self._open], []
 
-    def _ask(self, results: Sequence[Result]) -> Answer:
+    def _ask(self, results: Sequence[Result], *, judged: bool = True) -> Answer:
         asked, now, place = self._parts.clock.monotonic(), self._parts.clock.now(), self._place
         lease = self._parts.rules.lease
         try:
             with self._parts.engine.begin() as db:
                 ours = store.record(db, results, now=now, worker=place.worker, shard=place.shard, lease=lease)
-                verdicts = self._fleet.judge(db, results, now=now)
+                verdicts = self._fleet.judge(db, results, now=now) if judged else []
         except Exception as error:  # noqa: BLE001 - whatever it is, the result must not be lost
             self._common.tally.add("error")
             log.warning("%d results wait to be recorded: %s", len(results), describe(error))

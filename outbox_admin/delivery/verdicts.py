@@ -50,17 +50,13 @@ class Bench:
     ) -> Verdict | None:
         """``results`` are one route's, in the order in which they came in."""
         trouble = [result for result in results if result.change.state is not State.SENT]
-        accepted, told = len(results) - len(trouble), False
-        breaker = None
-        if accepted:
-            breaker = self._accepted(db, route, accepted, now=now)
-            told = self._witnessed(db, route, now=now)
-        if not trouble:
-            return Verdict(route, breaker, told=told) if breaker or told else None
-        cause, storm = self._blamed(db, route, results, now=now)
-        if cause is None:
-            return Verdict(route, breaker, told=told)
-        return self._open(db, route, cause, now=now, storm=storm)
+        accepted = len(results) - len(trouble)
+        breaker = self._accepted(db, route, accepted, now=now) if accepted else None
+        cause, storm = self._blamed(db, route, results, now=now) if trouble else (None, False)
+        if cause is not None:
+            return self._open(db, route, cause, now=now, storm=storm)
+        told = accepted > 0 and self._witnessed(db, route, now=now)
+        return Verdict(route, breaker, told=told) if breaker or told else None
 
     def of_own_probe(self, db: sa.Connection, route: str, fault: Cause | None, *, now: datetime) -> Verdict:
         """A worker that paused alone has probed: whether it still is alone."""

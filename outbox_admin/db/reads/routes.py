@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from outbox_admin.core.breaker import Gate
+from outbox_admin.core.breaker import Gate, gate_of
 from outbox_admin.core.catalogue import restore
 from outbox_admin.core.cause import Cause
 from outbox_admin.core.health import LOST_AFTER, Pause
@@ -97,7 +97,7 @@ def _state(name: str, row: Any, *, now: datetime, is_used: bool, alone: Sequence
     state = RouteState(name, Gate.CLOSED, None, None, None, None, 0, 0, None, is_used, tuple(alone))
     if row is None:
         return state
-    gate, told = Gate(row.breaker), replace(state, last_accepted_at=row.last_accepted_at)
+    gate, told = gate_of(row.breaker), replace(state, last_accepted_at=row.last_accepted_at)
     if gate is Gate.CLOSED:
         return told
     cause = restore(row.cause_phase, row.cause_kind, row.cause_code, row.cause_enhanced)

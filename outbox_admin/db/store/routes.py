@@ -51,7 +51,7 @@ def see(db: Database, names: Collection[str]) -> dict[str, Seen]:
 
 def take_probe(db: Database, name: str, *, by: str, now: datetime, patience: float) -> tuple[Breaker, bool]:
     """Whether ``by`` is the one of all workers to probe now; it tells :func:`probed`."""
-    before = _freed(db, _locked(db, name), now=now)
+    before = _freed(db, _locked(db, name), by=by, now=now)
     if not rules.probe_due(before, now=_second(now), patience=patience):
         return before, False
     if witnesses.defers(db, name, before, worker=worker_of(by), now=now):
@@ -75,8 +75,9 @@ def take_trials(
     db: Database, name: str, *, by: str, wanted: int, now: datetime, patience: float
 ) -> tuple[Breaker, int]:
     """Permits for at most ``wanted`` messages while half-open, of those that the whole fleet may have in hand."""
-    before = _freed(db, _locked(db, name), now=now)
-    after, number = rules.on_trial(before, by=by, wanted=wanted, now=_second(now), patience=patience)
+    before = _locked(db, name)
+    free = _freed(db, before, by=by, now=now)
+    after, number = rules.on_trial(free, by=by, wanted=wanted, now=_second(now), patience=patience)
     return (_write(db, name, after) if after != before else before), number
 
 
@@ -106,7 +107,7 @@ def accepted(db: Database, name: str, *, number: int, now: datetime) -> Breaker 
     news = sa.or_(
         route.last_accepted_at.is_(None),
         route.last_accepted_at < now - STALE,
-        route.last_accepted_at > now,  # the clock was put back
+        route.last_accepted_at > now + STALE,  # the clock was put back; who is a little ahead is no news
         route.breaker != Gate.CLOSED.value,
         route.openings > 0,
         route.streak.is_not(None),
@@ -151,8 +152,12 @@ def _locked(db: Database, name: str) -> Breaker:
     return _loaded(locked_row(db, name))
 
 
-def _freed(db: Database, breaker: Breaker, *, now: datetime) -> Breaker:
-    """Without what workers hold that were lost or have stopped: nobody waits for the dead."""
+def _freed(db: Database, breaker: Breaker, *, by: str, now: datetime) -> Breaker:
+    """Without what workers hold that were lost or have stopped: nobody waits for the dead.
+
+    Nor for what ``by`` held itself: it would not ask if that had not ended, and the database may have missed it.
+    """
+    breaker = rules.returned(breaker, {by})
     holders = {trial.by for trial in breaker.trials} | ({breaker.probing_by} if breaker.probing_by else set())
     if not holders:
         return breaker
@@ -192,7 +197,7 @@ def _stored(breaker: Breaker) -> dict[str, Any]:
 
 
 def _loaded(row: Any) -> Breaker:
-    gate = Gate(row.breaker)
+    gate = rules.gate_of(row.breaker)
     return Breaker(
         gate=gate,
         cause=restore(
