@@ -50,7 +50,13 @@ def reclaims_without_a_doubt(patch: pytest.MonkeyPatch) -> None:
 
 def reclaims_living_workers(patch: pytest.MonkeyPatch) -> None:
     take = reclaim.reclaim
-    patch.setattr(reclaim, "reclaim", lambda db, now: take(db, now=now + timedelta(minutes=4)))
+
+    def hasty(db: sa.Connection, *, now: datetime) -> Any:
+        soon = sa.and_(row.state == State.SENDING.value, row.lease_until < now + timedelta(minutes=4))
+        db.execute(sa.update(email_outbox).where(soon).values(lease_until=now - timedelta(seconds=1)))
+        return take(db, now=now)
+
+    patch.setattr(reclaim, "reclaim", hasty)
 
 
 def reclaims_at_the_limit(patch: pytest.MonkeyPatch) -> None:
