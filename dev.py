@@ -1,8 +1,8 @@
 """Sets up a checkout and runs it, with nothing but the standard library.
 
     python3 dev.py demo [options of `outbox-admin demo`]
-    python3 dev.py test [--browser] [options of pytest]    --browser: install Chromium (Debian, as root)
-                                                           -n 0: one test after the other, in one process
+    python3 dev.py test [--browser] [options of pytest]    over the cores (-n 0: in turn)
+                                                           --browser: install Chromium (Debian, as root)
     python3 dev.py check                                   the gates: lint, types, templates, spelling, rooms
     python3 dev.py lock                                    write requirements.lock anew, newest versions (needs uv)
 
@@ -32,7 +32,7 @@ STAMP = VENV / "outbox-admin.stamp"
 LOCK = ROOT / "requirements.lock"
 HTMX = ROOT / "static" / "vendor" / "htmx.min.js"
 STAMPED = (LOCK, ROOT / "pyproject.toml", ROOT / "hatch_build.py")
-MOST_PROCESSES = 4  #: of tests; the longest ones wait for time limits, and cores do not shorten those
+SPREAD = ("-n", "auto", "--maxprocesses", "4", "--dist", "worksteal")  #: what the caller says wins
 GATES = ("tests/test_gates.py", "tests/test_architecture.py")
 COMPILE = (
     *("pip", "compile", "pyproject.toml", "--universal", "--python-version", "3.11"),
@@ -79,23 +79,7 @@ def demo(arguments: list[str]) -> int:
 def test(arguments: list[str]) -> int:
     rest = [argument for argument in arguments if argument != "--browser"]
     problem = install_chromium() if rest != arguments else 0
-    return problem or prepare() or run_in_place([str(PYTHON), "-m", "pytest", *spread(rest), *rest])
-
-
-def spread(options: list[str]) -> list[str]:
-    """Over the cores, unless the options say otherwise (`-n 0`: in turn) or ask for a debugger, which needs one."""
-    said = any(
-        option.startswith(("-n", "--numprocesses", "--dist", "--pdb", "--trace")) for option in options
-    )
-    processes = min(cores(), MOST_PROCESSES)
-    return [] if said or processes == 1 else ["-n", str(processes), "--dist", "worksteal"]
-
-
-def cores() -> int:
-    """Those that this process may use, where the system tells."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return problem or prepare() or run_in_place([str(PYTHON), "-m", "pytest", *SPREAD, *rest])
 
 
 def check(arguments: list[str]) -> int:

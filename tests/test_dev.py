@@ -1,5 +1,6 @@
 """dev.py: what it refuses, what it passes on, when it sets up anew. Its real run is the test command itself."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,21 +41,21 @@ def test_a_python_without_pip_gets_one_sentence(
     assert len(said.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("cores", "processes"), [(2, "2"), (64, "4")])
-def test_tests_are_spread_over_the_cores(monkeypatch: pytest.MonkeyPatch, cores: int, processes: str) -> None:
-    monkeypatch.setattr(dev, "cores", lambda: cores)
-    assert dev.spread(["-x", "tests/core", "--no-skips"]) == ["-n", processes, "--dist", "worksteal"]
+def test_tests_are_spread_over_the_cores_and_the_callers_options_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(dev, "prepare", lambda: 0)
+    monkeypatch.setattr(dev, "run_in_place", ran.extend)
+    dev.test(["-x", "-n", "0"])
+    assert ran == [str(dev.PYTHON), "-m", "pytest", *dev.SPREAD, "-x", "-n", "0"]
 
 
-@pytest.mark.parametrize("option", ["-n0", "-n", "--numprocesses=3", "--dist=load", "--pdb"])
-def test_tests_are_spread_as_the_options_say(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
-    monkeypatch.setattr(dev, "cores", lambda: 64)
-    assert dev.spread([option]) == []
-
-
-def test_one_core_runs_one_test_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dev, "cores", lambda: 1)
-    assert dev.spread([]) == []
+def test_one_test_after_the_other_needs_no_second_process(tmp_path: Path) -> None:
+    file = tmp_path / "test_it.py"
+    file.write_text("import os\ndef test_it():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n")
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-c", os.devnull, *dev.SPREAD, "-n", "0", str(file)]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=120)
+    assert run.returncode == 0, run.stdout
 
 
 def test_without_ensurepip_the_pip_outside_fills_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
