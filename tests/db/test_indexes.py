@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads import counts
 from outbox_admin.db.reads.rows import state_in
-from outbox_admin.db.store import candidates, claims, marks, reclaim, superseding, sweeps
+from outbox_admin.db.store import candidates, claims, deployment, marks, reclaim, superseding, sweeps
 from outbox_admin.db.store.rows import take_ids
 from tests.db.rows import KID, LEASE, NOW, add, claim
 
@@ -52,6 +52,7 @@ def plans(db: sa.Connection, work: Work) -> str:
         ("expiring", lambda db: sweeps.expire(db, now=NOW)),
         ("keyed", lambda db: superseding.sweep(db, now=NOW)),
         ("supersede", lambda db: candidates.due(db, now=NOW, limit=20, usable=[KID])),
+        ("open", lambda db: deployment.settle_sent_since(db, since=NOW, now=NOW)),
         ("open", lambda db: sweeps.give_up(db, now=NOW, after=timedelta(days=3))),
     ],
 )

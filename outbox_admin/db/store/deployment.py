@@ -66,7 +66,8 @@ def settle_sent_since(db: Database, *, since: datetime, now: datetime, limit: in
     never had; what is due later, or has expired, it cannot have sent.
     """
     chosen = may_have_been_sent(since=since, now=now)
-    ids = take_ids(db, chosen, limit=limit)
+    # In the order of an index that a settled row leaves: by id each step would walk all that is done already.
+    ids = take_ids(db, chosen, order=(row.first_due_at,), limit=limit)
     if not ids:
         return 0
     values = finished(State.UNCERTAIN, now) | of_cause(ELSEWHERE)
