@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+from outbox_admin.delivery.signals import Call
+
 
 def within(seconds: float, steps: Iterable[Callable[[], object]]) -> bool:
     """Runs the steps beside each other and waits that long at most; whether all of them ended.
@@ -21,8 +23,8 @@ def within(seconds: float, steps: Iterable[Callable[[], object]]) -> bool:
     return not any(thread.is_alive() for thread in threads)
 
 
-def ended_before(called: threading.Event, step: Callable[[], object]) -> bool:
-    """Runs the step beside the caller; False when ``called`` came first. What the step raises is raised here."""
+def ended_before(call: Call, step: Callable[[], object]) -> bool:
+    """Runs the step beside the caller; False when a signal came first. What the step raises is raised here."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -33,8 +35,8 @@ def ended_before(called: threading.Event, step: Callable[[], object]) -> bool:
 
     thread = threading.Thread(target=run, name="outbox-aside", daemon=True)
     thread.start()
-    while thread.is_alive() and not called.wait(0.02):
-        thread.join(0.02)
+    while thread.is_alive() and not call.came:
+        thread.join(0.05)
     if raised:
         raise raised[0]
-    return not called.is_set()
+    return not call.came

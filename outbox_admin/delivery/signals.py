@@ -1,32 +1,56 @@
-"""TERM and INT as a request to finish: the first one asks, a second one ends the process at once."""
+"""TERM and INT as a request to finish: the first one asks, a second one ends the process at once.
+
+The system may hand a signal to any thread, and Python then runs its handler only when the main thread next runs: so
+that thread must never wait without end. And what a handler takes a lock for, the main thread may just be holding: so a
+handler sets a flag and nothing else.
+"""
 
 from __future__ import annotations
 
-import _thread
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LOOK_EVERY = 0.2  #: seconds that a signal may take to be noticed
+
+
+class Call:
+    """Whether a signal came. May be asked and waited for by every thread."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._never = threading.Event()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits at most so long, or until a signal comes; whether one came."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while not self.came:
+            left = LOOK_EVERY if end is None else end - time.monotonic()
+            if left <= 0:
+                break
+            self._never.wait(min(left, LOOK_EVERY))
+        return self.came
 
 
 @contextmanager
-def finishing(ask: Callable[[], None]) -> Iterator[None]:
-    """Calls ``ask`` at the first signal. Outside the main thread it does nothing: signals are somebody else's."""
+def finishing() -> Iterator[Call]:
+    """Catches the first signal. Outside the main thread none ever comes: signals are somebody else's."""
+    call = Call()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield call
         return
 
     def called(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
-        # Not here: the main thread may be inside the very lock that `ask` takes, and would wait for itself.
-        _thread.start_new_thread(ask, ())
+        call.came = True
 
     before = {number: signal.signal(number, called) for number in SIGNALS}
     try:
-        yield
+        yield call
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -24,7 +24,7 @@ from outbox_admin.delivery.lanes import Lane
 from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.reports import Condition, Drained
 from outbox_admin.delivery.sign import Sign
-from outbox_admin.delivery.signals import finishing
+from outbox_admin.delivery.signals import Call, finishing
 from outbox_admin.delivery.upkeep import Upkeep
 
 STUCK_AFTER = health.STUCK_AFTER.total_seconds()
@@ -71,15 +71,14 @@ class Worker:
 
     def drain(self) -> Drained:
         """Works off what is due and returns, at a signal sooner; for a worker that was not started."""
-        asked = self.common.stopping.asked
-        with finishing(asked.set):
+        with finishing() as call:
             self._open()
             self.upkeep.round()
             for lane in self.lanes:
                 lane.start_draining()
-            while any(lane.alive for lane in self.lanes) and not asked.wait(0.05):
+            while any(lane.alive for lane in self.lanes) and not call.wait(0.05):
                 pass
-            if asked.is_set():
+            if call.came:
                 self.stop()
             else:
                 self.upkeep.purge(busy=False)
@@ -117,11 +116,10 @@ class Worker:
 
         ``before`` is done first, again and again as long as the database does not answer.
         """
-        called = threading.Event()
-        with finishing(called.set):
-            if ended_before(called, lambda: self._open_at_last(before, called)):
+        with finishing() as call:
+            if ended_before(call, lambda: self._open_at_last(before, call)):
                 self._set_going()
-                called.wait()
+                call.wait()
             log.info("stopping: what is in hand is finished, the rest is released")
             self.stop()
         return 0
@@ -130,7 +128,7 @@ class Worker:
         threads = [self._poller.is_alive(), *(lane.alive for lane in self.lanes)]
         return Condition(alive=all(threads), stuck=self._stuck(), opened=self.upkeep.opened)
 
-    def _open_at_last(self, before: Callable[[], object], called: threading.Event) -> None:
+    def _open_at_last(self, before: Callable[[], object], call: Call) -> None:
         pause = AGAIN_FIRST
         while True:
             try:
@@ -138,7 +136,7 @@ class Worker:
                 break
             except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
                 log.error("the database does not answer, the worker waits for it: %s", describe(error))
-            if called.wait(pause):
+            if call.wait(pause):
                 return
             pause = min(pause * 2, AGAIN_LAST)
         self._open()
