@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 MAX_LINE = 4096  #: octets of one line, eight times what RFC 5321 4.5.3.1.5 allows
 MAX_LINES = 128
-MAX_OCTETS = (
-    65536  #: of one whole reply; also of one line of a positive one: what was accepted must not be sent again
-)
+#: Of one whole reply; also of one line of a positive one: what was accepted must not be sent again.
+MAX_OCTETS = 65536
 
 _CODES = {b"%d" % code: code for code in range(200, 600)}
 _SHOWN = 500

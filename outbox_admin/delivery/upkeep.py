@@ -13,7 +13,6 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads.counts import capped
 from outbox_admin.db.store import (
     candidates,
@@ -26,9 +25,10 @@ from outbox_admin.db.store import (
     retention,
     superseding,
     sweeps,
+    unreadable,
     workers,
 )
-from outbox_admin.db.store.rows import BOUND, UNREADABLE, in_state, row
+from outbox_admin.db.store.rows import BOUND
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.parts import Parts
@@ -43,8 +43,6 @@ PURGE_AT_LATEST = 900.0
 
 #: Statements of one round that give back what a lifted hold had kept; the next round goes on.
 FREEINGS = 10
-
-HELD = sa.and_(in_state(State.PENDING), row.held == UNREADABLE)
 
 log = logging.getLogger("outbox_admin.delivery")
 
@@ -149,7 +147,7 @@ class Upkeep:
         """After a storm of unreadable payloads: an operator has dealt with those that were held."""
         if not self._common.unreadables.tripped:
             return
-        held = self._do("unreadable", lambda db, now: capped(db, HELD))
+        held = self._do("unreadable", lambda db, now: capped(db, unreadable.SET_ASIDE))
         if held is not None and not held.value:
             self._common.unreadables.confirm()
 

@@ -77,7 +77,7 @@ class Ways:
         return None if event is None else self._judge(way, event)
 
     def deliver(self, way: Way, composed: Composed, *, first_fault_at: datetime | None = None) -> Outcome:
-        """Hands one message over and says what the relay made of it. ``first_fault_at``: when it last met a fault."""
+        """Hands one message over and says what the relay made of it. ``first_fault_at``: when it first met a fault."""
         recipient = self._parts.redirect_to or composed.recipient
         event = way.session.deliver(
             composed.sender,
@@ -115,9 +115,8 @@ class Ways:
         if fault is not None:
             way.session.close()
         if fault is not None and self._stopping.asked.is_set():
-            self._fleet.give_back(
-                way.route
-            )  # cut off by ourselves it tells nothing; another may probe at once
+            # Cut off by ourselves it tells nothing; another may probe at once.
+            self._fleet.give_back(way.route)
         else:
             self._fleet.probed(way.route, fault)
         return fault is None

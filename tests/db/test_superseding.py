@@ -146,6 +146,25 @@ def test_e17_at_a_deferral_the_try_is_kept_and_the_row_gives_way(engine: sa.Engi
     assert row.attempts == int(counts)
 
 
+def test_e19_what_gives_way_is_counted_after_the_results_as_a_mark_counts_it(engine: sa.Engine) -> None:
+    """A mark counts `expired`, then `superseded`; the other way round two lanes could wait for each other crosswise."""
+    written: list[str] = []
+
+    def note(db: object, cursor: object, statement: str, parameters: object, *others: object) -> None:
+        if statement.startswith("INSERT INTO outbox_minute"):
+            written.append("superseded" if "superseded" in str(parameters) else "expired")
+
+    with engine.begin() as db:
+        add(db, **OLD)
+        add(db)
+        owned = {one.supersede_key: one for one in claim(db)}
+        add(db, **NEW, due_at=later(days=1))
+        told = [result(owned["verify:42"], deferred()), result(owned[None], Change(State.EXPIRED, "expired"))]
+        sa.event.listen(db, "before_cursor_execute", note)
+        results.record(db, told, now=NOW, worker="w")
+    assert written == ["expired", "superseded"]
+
+
 def test_what_was_accepted_or_is_in_doubt_is_not_superseded(engine: sa.Engine) -> None:
     with engine.begin() as db:
         sent, doubtful = add(db, **OLD), add(db, supersede_key="other", created_at=later(minutes=-5))

@@ -65,10 +65,10 @@ def record(
         written |= set(db.execute(_change(len(part)), _parameters(part, now)).scalars())
     fresh = [result for result in ordered if result.claim.id in written]
     attempts.add(db, [_attempt(result, worker) for result in fresh if _has_history(result)])
-    _give_way(db, fresh, now=now)
     if lease is not None:
         renew_stale(db, {result.claim.token for result in ordered}, now=now, lease=lease)
     count(db, [_tick(result) for result in fresh], now=now, shard=shard)
+    _give_way(db, fresh, now=now)  # counts too, in the order of words that sweeps and marks have
     return written | _written_before(db, [one for one in ordered if one.claim.id not in written])
 
 
