@@ -24,7 +24,8 @@ from hypothesis.stateful import (
 from outbox_admin.core.hold import Scope
 from tests.faults.model.interference import Fate, Kind
 from tests.faults.model.planted import PLANTS, SOME_PLANTS, Plant, planted
-from tests.faults.model.world import OTHERS, VERDICTS, Act, Play, Stage, World
+from tests.faults.model.relay import OTHERS, VERDICTS, Act, Play
+from tests.faults.model.world import Stage, World
 
 FEW = 12  #: worlds in the test command
 STEPS = 20
@@ -35,7 +36,7 @@ HOLDS = ((Scope.TEMPLATE, "t"), (Scope.EVERYTHING, ""))
 numbers = st.integers(0, 9)
 seconds = st.sampled_from([1, 11, 61, 200, 301, 700, 4000])
 deeds = st.sampled_from(["retry", "resend", "arrived", "give up", "cancel", "suppress"])
-fates = st.none() | st.builds(Fate, st.sampled_from(Kind), st.integers(1, 12))
+fates = st.none() | st.builds(Fate, st.sampled_from(Kind), st.integers(1, 24))
 options = st.fixed_dictionaries(
     {
         "on_unknown": st.sampled_from(["resend", "hold"]),

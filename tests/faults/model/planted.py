@@ -17,7 +17,6 @@ from outbox_admin.core.lifecycle import OnUnknown, State
 from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store import marks, operator, reclaim, release, results, superseding
 from outbox_admin.db.store.rows import row
-from outbox_admin.delivery.dispatcher import Dispatcher
 from outbox_admin.delivery.ledger import Ledger
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -112,8 +111,8 @@ def sends_again_what_must_not_be(patch: pytest.MonkeyPatch) -> None:
 def counts_what_it_gave_back(patch: pytest.MonkeyPatch) -> None:
     values = release.release
 
-    def counting(db: sa.Connection, *, token: UUID, ids: Any = None) -> int:
-        number = values(db, token=token, ids=ids)
+    def counting(db: sa.Connection, *, token: UUID, **terms: Any) -> int:
+        number = values(db, token=token, **terms)
         mine = sa.and_(row.claim_token == token, row.state == State.PENDING.value)
         db.execute(sa.update(email_outbox).where(mine).values(attempts=row.attempts + 1))
         return number
@@ -139,19 +138,6 @@ def asks_no_hold_at_the_mark(patch: pytest.MonkeyPatch) -> None:
 
 def asks_for_no_newer_message(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(superseding, "is_superseded", sa.false)
-
-
-def releases_what_it_was_sending(patch: pytest.MonkeyPatch) -> None:
-    """A cycle that breaks off forgets that a hand-over was open."""
-
-    def break_off(lane: Dispatcher) -> None:
-        lane.hand.seize()
-        lane.hand.empty()
-        lane.ledger.flush()
-        if lane.hand.token is not None:
-            lane.claiming.doubt(lane.hand.token)
-
-    patch.setattr(Dispatcher, "_break_off", break_off)
 
 
 def gives_up_a_result(patch: pytest.MonkeyPatch) -> None:
@@ -182,6 +168,5 @@ PLANTS: tuple[Plant, ...] = (
     sends_again_what_must_not_be,
     counts_what_it_gave_back,
     retries_without_new_attempts,
-    releases_what_it_was_sending,
     gives_up_a_result,
 )

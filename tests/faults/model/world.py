@@ -18,8 +18,6 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from outbox_admin import KeyRing, Message
-from outbox_admin.core.cause import Kind, Phase
-from outbox_admin.core.classify import Break, Reply
 from outbox_admin.core.hold import Scope
 from outbox_admin.db import schema
 from outbox_admin.db.schema import outbox_hold, suppression
@@ -29,81 +27,12 @@ from outbox_admin.delivery.worker import Worker
 from tests.delivery.room import Room, route_to
 from tests.faults.model import laws
 from tests.faults.model.interference import Actor, Fate, Interference, Killed
+from tests.faults.model.relay import Play, ScriptedSession
 from tests.faults.model.truth import Truth
 from tests.support.clock import FakeClock
 
 RING = KeyRing.generate()
 MOMENTS = 60  #: rounds after which the end of everything must have come
-Act = Callable[["World"], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Play:
-    """What the relay does with the next message, and what others do while it is in its hands."""
-
-    verdict: str = "accept"
-    meanwhile: tuple[Act, ...] = ()
-
-
-#: Verdict -> whether the relay takes the message, and its answer.
-VERDICTS: dict[str, tuple[bool, Reply | Break]] = {
-    "accept": (True, Reply(Phase.DOT, 250, "2.0.0 Ok: queued as MODEL")),
-    "accept, unheard": (True, Break(Phase.DOT, Kind.NETWORK, begun=True)),
-    "lost before it was taken": (False, Break(Phase.CONTENT, Kind.NETWORK, begun=True)),
-    "lost in the content": (False, Break(Phase.CONTENT, Kind.NETWORK)),
-    "defer": (False, Reply(Phase.RCPT, 451, "4.3.0 later")),
-    "defer at the dot": (False, Reply(Phase.DOT, 452, "4.2.2 full")),
-    "reject": (False, Reply(Phase.RCPT, 550, "5.1.1 unknown")),
-    "busy": (False, Reply(Phase.MAIL, 421, "4.3.2 closing")),
-    "policy": (False, Reply(Phase.RCPT, 554, "5.7.1 denied")),
-    "too large": (False, Break(Phase.MAIL, Kind.TOO_LARGE, "too large")),
-}
-OTHERS = ("no connection", "killed before", "killed after", "raises")
-
-
-class ScriptedSession:
-    """One lane's way to the relay."""
-
-    def __init__(self, world: World, worker: Worker) -> None:
-        self.world, self.worker = world, worker
-        self.connected = False
-
-    def open(self) -> Break | None:
-        if self.world.next_verdict == "no connection":
-            self.world.plays.pop(0)
-            return Break(Phase.CONNECT, Kind.NETWORK)
-        return None
-
-    def probe(self) -> Break | None:
-        return self.open()
-
-    def deliver(
-        self, sender: str, recipient: str, content: bytes, *, smtputf8: bool = False
-    ) -> Reply | Break:
-        world = self.world
-        with world.judging():
-            laws.handover(world.row_of(recipient), worker=self.worker.name, now=world.clock.now())
-        with world.hand(recipient):
-            return self._answer(recipient, world.plays.pop(0) if world.plays else Play())
-
-    def _answer(self, recipient: str, play: Play) -> Reply | Break:
-        world = self.world
-        if play.verdict == "killed before":
-            world.actor.die()
-        for act in play.meanwhile:
-            act(world)
-        if play.verdict == "killed after":
-            world.truth.taken[recipient] += 1
-            world.actor.die()
-        if play.verdict == "raises":
-            raise ValueError("a fault of our own, in the middle of it")
-        taken, answer = VERDICTS.get(play.verdict, VERDICTS["accept"])
-        world.truth.taken[recipient] += taken
-        return answer
-
-    def quit(self) -> None: ...
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 class Stage:
@@ -135,6 +64,7 @@ class World:
         self.room = Room(self.engine, self.clock, ring=RING, roll=lambda: 0.5)
         self.before: dict[UUID, Any] = {}
         self.broken: list[AssertionError] = []
+        self._heard: list[str] = []
         self._hands: dict[str, datetime] = {}
         self._numbers = count(1)
         self._actors: list[Actor] = []
@@ -172,6 +102,7 @@ class World:
         if worker in self._busy:
             return
         kept, self.plays = self.plays, list(plays)
+        before, self._heard = self._heard, []
         actor = Actor(fate)
         self._actors.append(actor)
         self._busy.append(worker)
@@ -184,6 +115,9 @@ class World:
             self._busy.remove(worker)
             self._actors.pop()
             self.plays = kept
+            heard, self._heard = self._heard, before
+        if not actor.dead:
+            self._check_heard(worker.name, heard)
         if actor.dead:
             self.workers.remove(worker)
             self.start_worker()
@@ -315,6 +249,13 @@ class World:
                 return
             self.advance(317)
         raise AssertionError(f"not done after {MOMENTS} rounds: {self.room.states()}")
+
+    def _check_heard(self, worker: str, recipients: Iterable[str]) -> None:
+        """A worker that lives has recorded what its relay said, however often its database failed."""
+        for recipient in recipients:
+            row = self.row_of(recipient)
+            others = row.state == "sending" and row.claimed_by != worker
+            assert others or row.state in laws.FINAL, f"heard as accepted, and {row.state}"
 
     def _check_counts(self) -> None:
         """Each acceptance that a row tells of was counted once."""
