@@ -469,6 +469,14 @@ def test_e22_a_row_that_failed_by_its_last_attempt_waits_again(engine: sa.Engine
         )
 
 
+def test_e22_a_failed_row_whose_payload_is_gone_does_not_wait_again(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        row_id, number = deferred(db, attempts=7, tries=7)
+        db.execute(sa.text("UPDATE email_outbox SET payload = NULL, key_id = NULL"))
+        assert alike.give_back(db, Streak(MARK, ((row_id, number),)), now=later(seconds=1)) == 0
+        assert read(db, row_id).state == "failed"
+
+
 @pytest.mark.parametrize("state", ["sent", "cancelled", "rejected"])
 def test_e22_what_has_ended_otherwise_meanwhile_is_left_alone(engine: sa.Engine, state: str) -> None:
     with engine.begin() as db:

@@ -17,8 +17,9 @@ from outbox_admin.core.streak import Mark, Streak
 from outbox_admin.db.schema import email_attempt, email_outbox, outbox_route
 from outbox_admin.db.store.rows import Database, among, in_state, row, take_ids
 
-#: Where the row of a streak may stand: it waits, is tried again, or the streak took its last attempt.
-_WHERE = in_state(State.PENDING, State.SENDING, State.FAILED)
+#: Where the row of a streak may stand: it waits, is tried again, or the streak took its last attempt. A streak may last
+#: longer than retention keeps the payload of what failed; what has none cannot wait again.
+_WHERE = sa.and_(in_state(State.PENDING, State.SENDING, State.FAILED), row.payload.is_not(None))
 
 
 def streak(db: Database, route: str) -> Streak | None:
