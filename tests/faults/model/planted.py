@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from outbox_admin.core import lifecycle
 from outbox_admin.core.lifecycle import OnUnknown, State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store import marks, operator, reclaim, release, results, superseding
+from outbox_admin.db.store import marks, operator, reclaim, results, superseding
 from outbox_admin.db.store.rows import row
 from outbox_admin.delivery.ledger import Ledger
 
@@ -45,17 +45,6 @@ def _forget_statements() -> None:
 def reclaims_without_a_doubt(patch: pytest.MonkeyPatch) -> None:
     values = reclaim._values
     patch.setattr(reclaim, "_values", lambda now: values(now) | {"maybe_delivered": row.maybe_delivered})
-
-
-def reclaims_living_workers(patch: pytest.MonkeyPatch) -> None:
-    take = reclaim.reclaim
-
-    def hasty(db: sa.Connection, *, now: datetime) -> Any:
-        soon = sa.and_(row.state == State.SENDING.value, row.lease_until < now + timedelta(minutes=4))
-        db.execute(sa.update(email_outbox).where(soon).values(lease_until=now - timedelta(seconds=1)))
-        return take(db, now=now)
-
-    patch.setattr(reclaim, "reclaim", hasty)
 
 
 def reclaims_at_the_limit(patch: pytest.MonkeyPatch) -> None:
@@ -108,18 +97,6 @@ def sends_again_what_must_not_be(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lifecycle, "_in_doubt", resend)
 
 
-def counts_what_it_gave_back(patch: pytest.MonkeyPatch) -> None:
-    values = release.release
-
-    def counting(db: sa.Connection, *, token: UUID, **terms: Any) -> int:
-        number = values(db, token=token, **terms)
-        mine = sa.and_(row.claim_token == token, row.state == State.PENDING.value)
-        db.execute(sa.update(email_outbox).where(mine).values(attempts=row.attempts + 1))
-        return number
-
-    patch.setattr(release, "release", counting)
-
-
 def retries_without_new_attempts(patch: pytest.MonkeyPatch) -> None:
     requeued = operator.requeued
 
@@ -162,11 +139,9 @@ SOME_PLANTS: tuple[Plant, ...] = (
 PLANTS: tuple[Plant, ...] = (
     *SOME_PLANTS,
     reclaims_without_a_doubt,
-    reclaims_living_workers,
     reclaims_at_the_limit,
     records_what_is_not_its_own,
     sends_again_what_must_not_be,
-    counts_what_it_gave_back,
     retries_without_new_attempts,
     gives_up_a_result,
 )
