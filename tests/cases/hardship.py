@@ -73,7 +73,7 @@ class Hardship(Scene):
         ]
         with self.room.engine.begin() as db:
             *rows, self.control = (one.id for one in self.room.outbox.enqueue_many(db, entries))
-        self._keep_ahead()
+        self.room.clock.stay_ahead()
         return rows
 
     def play(self) -> list[Cycle]:

@@ -10,7 +10,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from itertools import count
 from types import TracebackType
 from typing import Any, Self
@@ -133,7 +132,7 @@ class Scene:
     def send(self, lane: Dispatcher | None = None) -> None:
         """An ordinary message behind all that waits, three cycles, and the rules of every case."""
         lane = lane or self.lane
-        self._keep_ahead()
+        self.room.clock.stay_ahead()
         control = self.room.enqueue("control@example.com")
         cycles = [lane.cycle() for _ in range(CYCLES)]
         assert self.state(control) == "sent", self.room.states()
@@ -180,11 +179,6 @@ class Scene:
             for command in connection.commands
             if command.upper().startswith(verb.encode())
         ]
-
-    def _keep_ahead(self) -> None:
-        """Of the database's clock, which dates rows on PostgreSQL: what a slow machine wrote is due all the same."""
-        behind = datetime.now(UTC) + timedelta(seconds=5) - self.room.clock.now()
-        self.room.clock.advance(seconds=max(0.0, behind.total_seconds()))
 
     def _count(self, table: sa.Table) -> int:
         with self.room.engine.begin() as db:

@@ -16,11 +16,13 @@ def pragma(db: sa.Connection, name: str) -> object:
     return db.exec_driver_sql(f"PRAGMA {name}").scalar_one()
 
 
-def test_the_file_waits_forgets_and_follows_its_keys(sqlite_engine: sa.Engine) -> None:
-    with sqlite_engine.begin() as db:
+def test_the_file_waits_forgets_and_follows_its_keys(sqlite_url: str) -> None:
+    engine = prepare_sqlite(sa.create_engine(sqlite_url))
+    with engine.begin() as db:
         assert is_prepared(db)
         names = ("journal_mode", "busy_timeout", "foreign_keys", "secure_delete")
         assert [pragma(db, name) for name in names] == ["wal", 5000, 1, 1]
+    engine.dispose()
 
 
 def test_connections_opened_before_are_prepared_too(sqlite_url: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -21,10 +21,10 @@ def room(engine: sa.Engine, clock: FakeClock) -> Iterator[Room]:
 
 
 @pytest.fixture
-def now_room(room: Room) -> Room:
+def now_room(engine: sa.Engine) -> Iterator[Room]:
     """Its clock tells the real time: what it enqueues is due for processes, too."""
-    room.clock.advance(seconds=(datetime.now(UTC) - room.clock.now()).total_seconds() - 1)
-    return room
+    with Room(engine, FakeClock(datetime.now(UTC) - timedelta(seconds=1))) as room:
+        yield room
 
 
 @pytest.fixture

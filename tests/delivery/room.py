@@ -107,17 +107,22 @@ class Room:
         return made
 
     def enqueue(self, to: str = "jane@example.com", *, key: str | None = None, **options: Any) -> UUID:
+        self.clock.stay_ahead()
         message = options.pop("message", None) or Message(to, "Hello", "Hello Jane\n")
         with self.engine.begin() as db:
             key = key or f"test:{next(_numbers)}"
             return self.outbox.enqueue(db, message, idempotency_key=key, **options).id
 
+    def reading(self) -> sa.Connection:
+        """Waits for no writer."""
+        return self.engine.connect().execution_options(sqlite_begin="DEFERRED")
+
     def row(self, row_id: UUID) -> Any:
-        with self.engine.begin() as db:
+        with self.reading() as db:
             return db.execute(sa.select(email_outbox).where(email_outbox.c.id == row_id)).one()
 
     def rows(self) -> list[Any]:
-        with self.engine.begin() as db:
+        with self.reading() as db:
             return list(db.execute(sa.select(email_outbox).order_by(email_outbox.c.id)))
 
     def states(self) -> dict[str, int]:
@@ -128,7 +133,7 @@ class Room:
 
     def attempts(self, row_id: UUID) -> list[Any]:
         history = sa.select(email_attempt).where(email_attempt.c.outbox_id == row_id)
-        with self.engine.begin() as db:
+        with self.reading() as db:
             return list(db.execute(history.order_by(email_attempt.c.id)))
 
     def change(self, row_id: UUID, **values: Any) -> None:

@@ -10,6 +10,7 @@ class FakeClock:
     def __init__(self, start: datetime | None = None) -> None:
         self._now = start or datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=30)
         self._monotonic = 1000.0
+        self._leads = start is None
 
     def __call__(self) -> datetime:
         return self._now
@@ -31,6 +32,16 @@ class FakeClock:
         """Stands in for a wait that an event may end: time passes, nobody waits."""
         self.advance(seconds=seconds)
         return event.is_set()
+
+    def stay_ahead(self, seconds: float = 5.0) -> None:
+        """Of the clock by which a database dates its rows: what a slow machine has written is due all the same.
+
+        One that was set to a moment stays there.
+        """
+        if not self._leads:
+            return
+        behind = datetime.now(UTC) + timedelta(seconds=seconds) - self._now
+        self.advance(seconds=max(0.0, behind.total_seconds()))
 
     def sleep(self, seconds: float) -> None:
         """Stands in where a wait is injected: time passes, nobody waits."""

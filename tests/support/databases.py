@@ -18,6 +18,7 @@ from outbox_admin.db.migrations import upgrade
 from outbox_admin.producer import prepare_sqlite
 from tests.support.ports import HOST
 from tests.support.postgres import PostgresServer
+from tests.support.waiting import LIMIT
 
 TEMPLATE = "outbox_template"
 _numbers = count(1)
@@ -36,6 +37,7 @@ def disposable_engine(url: str) -> Iterator[sa.Engine]:
     if engine.dialect.name == "sqlite":
         prepare_sqlite(engine)
         sa.event.listen(engine, "connect", _without_waiting_for_the_disk)
+        sa.event.listen(engine, "begin", _wait_longer_for_writers)
     try:
         yield engine
     finally:
@@ -45,6 +47,13 @@ def disposable_engine(url: str) -> Iterator[sa.Engine]:
 def _without_waiting_for_the_disk(connection: sqlite3.Connection, record: object) -> None:
     """A commit takes thirty times as long where the disk is waited for; no test cuts the power."""
     connection.execute("PRAGMA synchronous = OFF")
+
+
+def _wait_longer_for_writers(connection: sa.Connection) -> None:
+    """Than is good for an application: on a slow machine a test waits for its turn. Set once a connection."""
+    if not connection.info.get("patient"):
+        connection.info["patient"] = True
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {LIMIT * 1000:.0f}")
 
 
 def sqlite_url(file: Path) -> str:
