@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Page
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from outbox_admin.core.hold import Scope
 from outbox_admin.core.lifecycle import State
@@ -19,6 +19,12 @@ from tests.web.conftest import SETTINGS
 from tests.web.population import PASSWORD, Population
 
 pytestmark = pytest.mark.browser
+
+
+class Answering(WSGIRequestHandler):
+    """Does not wait for ever for a request on a connection that a browser has opened in advance."""
+
+    timeout = 30
 
 
 @dataclass
@@ -49,7 +55,8 @@ def site(sqlite_engine: sa.Engine, here: Population) -> Iterator[Site]:
         found.seen.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         return app.wsgi_app(environ, start)
 
-    server = make_server("127.0.0.1", 0, listening, threaded=True)  # type: ignore[arg-type]
+    server = make_server("127.0.0.1", 0, listening, threaded=True, request_handler=Answering)  # type: ignore[arg-type]
+    server.daemon_threads = False  # so that its end waits for a request under way, and for its connection
     found.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -57,6 +64,12 @@ def site(sqlite_engine: sa.Engine, here: Population) -> Iterator[Site]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def new_page(site: Site, new_page: Callable[..., Page]) -> Callable[..., Page]:
+    """Its pages, and their connections, are closed before the site is."""
+    return new_page
 
 
 @pytest.fixture

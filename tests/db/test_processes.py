@@ -2,8 +2,10 @@
 
 import multiprocessing
 import os
+from multiprocessing import resource_tracker
 from uuid import UUID
 
+import pytest
 import sqlalchemy as sa
 
 from outbox_admin.db.engine import create
@@ -27,6 +29,12 @@ def drain(url: str) -> list[UUID]:
         with engine.begin() as db:
             told = [result(one, accepted()) for one in owned]
             mine += results.record(db, told, now=NOW, worker=f"{os.getpid()}", shard=os.getpid())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tracker() -> None:
+    """What multiprocessing starts once for the length of this process is no test's leftover."""
+    resource_tracker.ensure_running()
 
 
 def test_oc_45_workers_on_one_queue_take_each_row_once(engine: sa.Engine, database_url: str) -> None:
