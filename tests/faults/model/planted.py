@@ -36,7 +36,7 @@ def planted(plant: Plant) -> Iterator[None]:
 
 
 def _forget_statements() -> None:
-    modules = [module for name, module in sys.modules.items() if name.startswith("outbox_admin.")]
+    modules = [module for name, module in sys.modules.items() if name.startswith("outbox_admin.db.")]
     for thing in {id(thing): thing for module in modules for thing in vars(module).values()}.values():
         if hasattr(thing, "cache_clear"):
             thing.cache_clear()
