@@ -159,16 +159,16 @@ def workers(room: Room) -> list[Any]:
 @pytest.mark.parametrize("options", [(), ("--preload",)], ids=["loaded in each worker", "preloaded"])
 @pytest.mark.parametrize("number", [1, 2])
 def test_oc_58_each_gunicorn_worker_has_one_worker_and_the_master_none(
-    room: Room, relay: Catcher, tmp_path: Path, number: int, options: tuple[str, ...]
+    now_room: Room, relay: Catcher, tmp_path: Path, number: int, options: tuple[str, ...]
 ) -> None:
     for each in range(40):
-        room.enqueue(f"{each}@example.com")
+        now_room.enqueue(f"{each}@example.com")
     log = tmp_path / "gunicorn.log"
     app = ("--workers", str(number), *options, "outbox_admin.delivery.host:app")
-    with gunicorn(environ(room, tmp_path, relay), log, *app) as (server, port):
-        assert until(lambda: room.states() == {"sent": 40}), log.read_text()
-        assert until(lambda: len(workers(room)) == number), log.read_text()
-        found = workers(room)
+    with gunicorn(environ(now_room, tmp_path, relay), log, *app) as (server, port):
+        assert until(lambda: now_room.states() == {"sent": 40}), log.read_text()
+        assert until(lambda: len(workers(now_room)) == number), log.read_text()
+        found = workers(now_room)
         assert {row.kind for row in found} == {"gunicorn"}
         assert server.pid not in {row.pid for row in found}
         request = urllib.request.Request(f"http://{HOST}:{port}/metrics")
@@ -179,5 +179,5 @@ def test_oc_58_each_gunicorn_worker_has_one_worker_and_the_master_none(
             assert page.status == 200
         server.terminate()
         assert server.wait(timeout=120) == 0
-    assert {row.state for row in workers(room)} == {"stopped"}
+    assert {row.state for row in workers(now_room)} == {"stopped"}
     assert len({caught.recipients for caught in relay.messages}) == len(relay.messages) == 40
