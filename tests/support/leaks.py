@@ -59,8 +59,8 @@ class Leaks:
     def since(self, before: Held) -> list[str]:
         """What was opened after ``before`` and is open yet, sorted; empty once nothing is."""
         if self._left(before):
-            gc.collect()  # a pool that only a cycle of references holds is gone with it
-            until(lambda: not self._left(before), seconds=PATIENCE)
+            # A pool that only a cycle of references holds is gone with it, once no thread uses it any more.
+            until(lambda: gc.collect() >= 0 and not self._left(before), seconds=PATIENCE, every=0.1)
         return sorted(self._left(before))
 
     def _left(self, before: Held) -> Held:

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 from flask import Flask
 from flask.testing import FlaskClient
+from jinja2.bccache import Bucket, BytecodeCache
 from werkzeug.test import TestResponse
 
 from outbox_admin.web import WebSettings, create_app
@@ -18,6 +19,23 @@ from tests.web.reading import field_of
 SETTINGS = WebSettings(
     secret=b"a secret of the tests, long enough..", environment="test", secure=False, version="0.1.0"
 )
+
+
+class Compiled(BytecodeCache):
+    """In memory: each test has an application of its own, and to compile its templates takes longer than most tests."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self._known:
+            bucket.bytecode_from_string(self._known[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._known[bucket.key] = bucket.bytecode_to_string()
+
+
+Flask.jinja_options = {"bytecode_cache": Compiled()}
 
 
 @dataclass
