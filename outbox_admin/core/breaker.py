@@ -5,8 +5,12 @@
     closed --fault, storm--> open --good probe--> closed, ramping up     (the fault lay before MAIL: a probe proves it)
       ^                       ^ |
       |                       | +--good probe--> half-open               (the fault lay in the transaction, or a storm)
-      |                       +-------fault----------|
+      |                       +-fault, five refusals-|
       +-----------------enough acceptances-----------+
+
+While half-open no refusal is final, and five refused messages in a row, whatever each was told, open it anew with a
+doubled wait: their attempts are given back (core/streak), since a relay that refuses everybody would else use up all
+attempts of all messages, one trial after the other.
 
 ``now`` is in seconds of one clock: a process's monotonic one for a breaker of its own, the database's for the one that
 all workers share. The latter may be set: a moment further away than any wait can last counts as passed.
@@ -14,6 +18,7 @@ all workers share. The latter may be set: a moment further away than any wait ca
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -49,7 +54,10 @@ def gate_of(word: str) -> Gate:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A permit for one message while half-open, given to a lane until it is returned or lapses."""
+    """A permit for one message while half-open, given to a lane until it is returned or lapses.
+
+    A lane sends its messages one after the other, so its permits lapse one after the other too.
+    """
 
     by: str
     until: float
@@ -147,12 +155,18 @@ def on_trial(
         return breaker, 0
     held = trials_now(breaker, now=now, patience=patience)
     number = room(breaker, wanted=wanted, in_hand=len(held))
-    return replace(breaker, trials=(*held, *(Trial(by, now + patience),) * number)), number
+    taken = (Trial(by, now + patience * turn) for turn in range(1, number + 1))
+    return replace(breaker, trials=(*held, *taken)), number
 
 
 def trials_now(breaker: Breaker, *, now: float, patience: float = PATIENCE) -> tuple[Trial, ...]:
     """The permits that have neither been returned nor lapsed."""
-    return tuple(trial for trial in breaker.trials if not _is_past(trial.until, now, patience))
+    turns, kept = Counter[str](), []
+    for trial in breaker.trials:
+        turns[trial.by] += 1
+        if not _is_past(trial.until, now, patience * turns[trial.by]):
+            kept.append(trial)
+    return tuple(kept)
 
 
 def returned(breaker: Breaker, by: Collection[str]) -> Breaker:

@@ -1,6 +1,8 @@
 """A fault of the channel that hides in the replies to single messages (E22): many in a row that end alike.
 
-A relay that refuses us says so to each message as if it were that message's fault. Pure values.
+A relay that refuses us says so to each message as if it were that message's fault. While a route is on trial the
+refusals need not be equal: the channel is under suspicion already, and a relay may word each of them differently. Pure
+values.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """Deferrals of one route in a row with the same mark: each message with the number of the try that it cost."""
+    """Deferrals of one route in a row: each message with the number of the try that it cost. ``mark``: the newest's."""
 
     mark: Mark
     tries: tuple[tuple[UUID, int], ...]
@@ -52,20 +54,34 @@ def mark_of(cause: Cause | None) -> Mark | None:
     """
     if cause is None or cause.code is None or cause.phase not in _TALK:
         return None
-    hidden = cause.phase is Phase.RCPT and is_policy(cause.enhanced)
-    if not is_temporary(cause.code) and not hidden and _is_its_own(cause.code, cause.enhanced):
+    if not _may_be_the_channels(cause.phase, cause.code, cause.enhanced):
         return None
     return Mark(cause.phase, cause.code, cause.enhanced)
 
 
-def _is_its_own(code: int, enhanced: str | None) -> bool:
-    """Refusals that speak of one recipient, or that are put off at all times: they say nothing of the channel."""
-    return code in (BAD_SEQUENCE, EXCEEDED_STORAGE) or is_about_recipient(enhanced)
+def is_passed_over(cause: Cause | None) -> bool:
+    """On trial: a refusal that tells nothing of the channel, so that it neither counts nor ends a streak."""
+    if cause is None or cause.code is None or cause.phase not in _TALK:
+        return False
+    return not _may_be_the_channels(cause.phase, cause.code, cause.enhanced)
 
 
-def lengthened(streak: Streak | None, mark: Mark, message: UUID, number: int) -> Streak:
-    """One more; another mark begins anew. A try that is told twice counts once."""
-    if streak is None or streak.mark != mark:
+def _may_be_the_channels(phase: Phase, code: int, enhanced: str | None) -> bool:
+    """Not what speaks of one recipient, nor what is put off at all times.
+
+    A full mailbox is told by 552 at RCPT only; later it is the relay that has no room.
+    """
+    if is_temporary(code) or (phase is Phase.RCPT and is_policy(enhanced)):
+        return True
+    is_full = code == EXCEEDED_STORAGE and phase is Phase.RCPT
+    return not (code == BAD_SEQUENCE or is_full or is_about_recipient(enhanced))
+
+
+def lengthened(
+    streak: Streak | None, mark: Mark, message: UUID, number: int, *, on_trial: bool = False
+) -> Streak:
+    """One more; another mark begins anew, unless on trial. A try that is told twice counts once."""
+    if streak is None or (streak.mark != mark and not on_trial):
         return Streak(mark, ((message, number),))
     if (message, number) in streak.tries:
         return streak

@@ -86,7 +86,7 @@ class Upkeep:
             log.warning(text, lost.id, lost.tries, lost.state, lost.worker)
         self._do("expire", lambda db, now: sweeps.expire(db, now=now))
         self._give_way()
-        self._do("give up", lambda db, now: sweeps.give_up(db, now=now, after=rules.give_up_after))
+        self._do("give up", lambda db, now: sweeps.give_up_in_turn(db, now=now, after=rules.give_up_after))
         self._missing_keys(rules.unknown_key_grace)
         self._do("newer formats", lambda db, now: release.restore_newer(db, now=now))
         self._keep_holds()

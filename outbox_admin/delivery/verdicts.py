@@ -12,13 +12,13 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from outbox_admin.core import streak as streaks
-from outbox_admin.core.breaker import Breaker
+from outbox_admin.core import streak as rules
+from outbox_admin.core.breaker import Breaker, Gate, gate_of
 from outbox_admin.core.cause import Cause
 from outbox_admin.core.lifecycle import State
 from outbox_admin.core.storm import is_storm, together
 from outbox_admin.core.streak import Streak
-from outbox_admin.db.store import alike, routes, witnesses
+from outbox_admin.db.store import routes, streaks, witnesses
 from outbox_admin.db.store.results import Result
 from outbox_admin.delivery.pauses import Pauses
 
@@ -86,31 +86,33 @@ class Bench:
         self, db: sa.Connection, route: str, results: Sequence[Result], *, now: datetime
     ) -> tuple[Cause | None, bool]:
         """The cause for which the channel is to blame, and whether a storm of refusals is."""
-        opened_at = routes.locked_row(db, route).opened_at
-        hidden = self._alike(db, route, results, now=now)
+        stored = routes.locked_row(db, route)
+        on_trial = gate_of(stored.breaker) is Gate.HALF_OPEN
+        hidden = self._hidden(db, route, results, on_trial=on_trial, now=now)
         for result in results:
             if result.change.outcome == "channel_fault":
                 return result.change.cause, False
         if hidden is not None:
             return hidden, False
         refusals = [result.change.cause for result in results if _refuses(result)]
-        if refusals and self._is_storm(db, route, now=now, since=opened_at):
+        if refusals and self._is_storm(db, route, now=now, since=stored.opened_at):
             return refusals[-1], True
         return None, False
 
-    def _alike(
-        self, db: sa.Connection, route: str, results: Sequence[Result], *, now: datetime
+    @staticmethod
+    def _hidden(
+        db: sa.Connection, route: str, results: Sequence[Result], *, on_trial: bool, now: datetime
     ) -> Cause | None:
-        """Lengthens or ends the streak of equal deferrals; the cause of one that is full, its attempts given back."""
-        before = streak = alike.streak(db, route)
+        """Lengthens or ends the streak of deferrals; the cause of one that is full, its attempts given back."""
+        before = streak = streaks.streak(db, route)
         cause = None
         for result in results:
-            streak = _next(streak, result)
+            streak = _next(streak, result, on_trial=on_trial)
             if streak is not None and streak.is_full:
-                alike.give_back(db, streak, now=now)
+                streaks.give_back(db, streak, now=now)
                 streak, cause = None, result.change.cause
         if streak != before:
-            alike.keep(db, route, streak)
+            streaks.keep(db, route, streak)
         return cause
 
     def _is_storm(self, db: sa.Connection, route: str, *, now: datetime, since: datetime | None) -> bool:
@@ -121,13 +123,15 @@ class Bench:
         return storm
 
 
-def _next(streak: Streak | None, result: Result) -> Streak | None:
-    """After one more result; whatever is not alike ends the streak."""
+def _next(streak: Streak | None, result: Result, *, on_trial: bool) -> Streak | None:
+    """After one more result; what is neither alike nor a refused trial ends the streak."""
     change = result.change
-    mark = streaks.mark_of(change.cause) if change.outcome == "deferred" else None
+    if on_trial and rules.is_passed_over(change.cause):
+        return streak
+    mark = rules.mark_of(change.cause) if change.outcome == "deferred" else None
     if mark is None:
         return None
-    return streaks.lengthened(streak, mark, result.claim.id, result.claim.tries)
+    return rules.lengthened(streak, mark, result.claim.id, result.claim.tries, on_trial=on_trial)
 
 
 def _refuses(result: Result) -> bool:

@@ -28,9 +28,10 @@ from outbox_admin.delivery.signals import Call, finishing
 from outbox_admin.delivery.upkeep import Upkeep
 
 STUCK_AFTER = health.STUCK_AFTER.total_seconds()
-#: Seconds after the grace for the lanes to tell what they know of hand-overs that were cut off; and one more for all
-#: others. With the last word (another two) it is over before a supervisor's 30 s are.
-ABORT_LIMIT, REST_LIMIT = 2.0, 3.0
+#: Seconds after the grace for the lanes to tell what they know of hand-overs that were cut off; and until the rest is
+#: given back, for which REST_LEAST are left in any case. With the poller's end and the last word (two) a grace of 25 s
+#: is over after 29.6: gunicorn kills after 30, and does not ask what was still being written.
+ABORT_LIMIT, REST_LIMIT, REST_LEAST, POLLER_LEAST = 1.5, 2.5, 1.0, 0.1
 #: Seconds between two tries to reach the database at the start: doubling from the first to the last.
 AGAIN_FIRST, AGAIN_LAST = 1.0, 30.0
 
@@ -106,9 +107,9 @@ class Worker:
             lane.dispatcher.abort()
         late = self._running(late, until=end + ABORT_LIMIT)
         stopping.over.set()
-        within(max(1.0, end + REST_LIMIT - clock.monotonic()), [lane.abandon for lane in late])
+        within(max(REST_LEAST, end + REST_LIMIT - clock.monotonic()), [lane.abandon for lane in late])
         if self._poller.is_alive():
-            self._poller.join(max(0.1, end + REST_LIMIT - clock.monotonic()))
+            self._poller.join(max(POLLER_LEAST, end + REST_LIMIT - clock.monotonic()))
         self._close()
 
     def run(self, before: Callable[[], object] = lambda: None) -> int:

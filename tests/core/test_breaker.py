@@ -192,6 +192,19 @@ def test_e24_the_permit_of_a_killed_worker_lapses():
     assert [trial.by for trial in value.trials] == ["other"]
 
 
+def test_e24_sixteen_slow_messages_of_one_lane_keep_their_permits_until_their_turn():
+    value = half_open()
+    for _ in range(4):
+        value = breaker.accepted(value)
+    value, number = breaker.on_trial(value, by="slow", wanted=20, now=0.0)
+    assert number == 16
+    for sent in range(16):
+        held = breaker.trials_now(value, now=209.0 + 210.0 * sent)
+        assert len(held) == 16 - sent
+    assert breaker.trials_now(value, now=16 * 210.0) == ()
+    assert breaker.trials_now(value, now=-10_000.0) == ()
+
+
 def test_e24_a_permit_from_before_a_fault_still_counts_when_trials_begin_anew():
     value, _ = breaker.on_trial(half_open(), by="slow", wanted=1, now=0.0)
     value = breaker.closed(breaker.opened(value, SENDER, now=1.0, roll=0.0))

@@ -54,6 +54,7 @@ def test_a_result_that_is_told_twice_counts_once():
         (Phase.RCPT, 550, None, True),
         (Phase.RCPT, 550, "5.1.1", False),
         (Phase.RCPT, 552, None, False),
+        (Phase.DOT, 552, "5.3.1", True),
         (Phase.CONTENT, 451, None, False),
         (Phase.GREETING, 451, None, False),
         (Phase.MAIL, None, None, False),
@@ -62,6 +63,35 @@ def test_a_result_that_is_told_twice_counts_once():
 def test_e22_counts_4yz_from_mail_on_policy_at_rcpt_and_refusals_on_trial(phase, code, enhanced, counts):
     mark = streak.mark_of(Cause(phase, Kind.THROTTLED, code, enhanced))
     assert mark == (Mark(phase, code, enhanced) if counts else None)
+
+
+def test_e22_on_trial_refusals_need_not_be_equal():
+    found = None
+    for message, mark in enumerate([BLOCKED, BUSY, BLOCKED, BUSY, BLOCKED]):
+        assert found is None or not found.is_full
+        found = streak.lengthened(found, mark, UUID(int=message), 1, on_trial=True)
+    assert found is not None
+    assert found.is_full
+    assert found.mark == BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "enhanced", "passed"),
+    [
+        (Phase.RCPT, 550, "5.1.1", True),
+        (Phase.RCPT, 552, "5.2.2", True),
+        (Phase.RCPT, 552, None, True),
+        (Phase.RCPT, 503, "5.5.1", True),
+        (Phase.RCPT, 550, "5.6.0", False),
+        (Phase.DOT, 552, "5.3.1", False),
+        (Phase.MAIL, 451, None, False),
+        (Phase.CONNECT, 554, None, False),
+        (Phase.CONTENT, None, None, False),
+    ],
+)
+def test_e22_on_trial_a_recipients_own_refusal_tells_nothing(phase, code, enhanced, passed):
+    assert streak.is_passed_over(Cause(phase, Kind.RECIPIENT_REJECTED, code, enhanced)) is passed
+    assert not streak.is_passed_over(None)
 
 
 def test_what_has_no_cause_has_no_mark():

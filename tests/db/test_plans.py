@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -95,6 +96,33 @@ def test_e17_a_group_retry_ends_what_a_newer_message_replaces(engine: sa.Engine)
         NOW,
         0,
     )
+
+
+def test_e19_a_group_retry_changes_all_its_rows_before_it_counts_a_minute(engine: sa.Engine) -> None:
+    """A late success locks its row and then the minute: else the two would wait for each other crosswise."""
+    written: list[str] = []
+
+    def note(db: object, cursor: object, statement: str, *others: object) -> None:
+        written.extend(re.findall(r"^(?:UPDATE|INSERT INTO) (email_outbox|outbox_minute)", statement))
+
+    with engine.begin() as db:
+        replaced, clean = dead(db, supersede_key="s"), dead(db)
+        add(db, supersede_key="s", created_at=NOW)
+        sa.event.listen(db, "before_cursor_execute", note)
+        assert run(db) == 1
+        assert (read(db, replaced).state, read(db, clean).state) == ("superseded", "pending")
+    assert written == ["email_outbox", "email_outbox", "outbox_minute"]
+
+
+@pytest.mark.postgresql
+def test_a_group_retry_leaves_what_somebody_else_is_changing(postgres_engine: sa.Engine) -> None:
+    with postgres_engine.begin() as db:
+        busy, free = dead(db), dead(db)
+    with postgres_engine.begin() as other, postgres_engine.begin() as db:
+        db.execute(sa.text("SET LOCAL lock_timeout = '5s'"))
+        other.execute(sa.text("SELECT 1 FROM email_outbox WHERE id = :id FOR UPDATE"), {"id": busy})
+        assert run(db) == 1
+        assert (read(db, busy).state, read(db, free).state) == ("failed", "pending")
 
 
 def test_a_row_that_is_replaced_while_the_plan_runs_is_not_sent(engine: sa.Engine) -> None:

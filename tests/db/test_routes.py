@@ -19,7 +19,7 @@ from outbox_admin.core.storm import Weather, observed
 from outbox_admin.core.streak import Mark, Streak
 from outbox_admin.db.reads import routes as reads
 from outbox_admin.db.schema import outbox_route, outbox_route_worker
-from outbox_admin.db.store import alike, routes, witnesses, workers
+from outbox_admin.db.store import routes, streaks, witnesses, workers
 from outbox_admin.db.store.results import record
 from outbox_admin.db.store.workers import Heartbeat
 from tests.db.rows import NOW, THROTTLED, add, attempts, claim, later, read, result
@@ -434,18 +434,18 @@ def deferred(db: sa.Connection, **values: Any) -> tuple[UUID, int]:
 def test_a_streak_is_kept_for_the_next_worker(engine: sa.Engine) -> None:
     with engine.begin() as db:
         routes.enter(db, ["primary"])
-        assert alike.streak(db, "primary") is None
+        assert streaks.streak(db, "primary") is None
         kept = Streak(MARK, ((add(db), 3), (add(db), 1)))
-        alike.keep(db, "primary", kept)
-        assert alike.streak(db, "primary") == kept
+        streaks.keep(db, "primary", kept)
+        assert streaks.streak(db, "primary") == kept
         routes.accepted(db, "primary", number=1, now=NOW)
-        assert alike.streak(db, "primary") is None
+        assert streaks.streak(db, "primary") is None
 
 
 def test_e22_attempts_are_given_back_and_the_history_says_so(engine: sa.Engine) -> None:
     with engine.begin() as db:
         tries = [deferred(db), deferred(db, attempts=4, tries=6)]
-        assert alike.give_back(db, Streak(MARK, tuple(tries)), now=later(seconds=1)) == 2
+        assert streaks.give_back(db, Streak(MARK, tuple(tries)), now=later(seconds=1)) == 2
         stored = [read(db, row_id) for row_id, _ in tries]
         assert [(row.state, row.attempts, row.tries) for row in stored] == [
             ("pending", 0, 1),
@@ -459,7 +459,7 @@ def test_e22_a_row_that_failed_by_its_last_attempt_waits_again(engine: sa.Engine
     with engine.begin() as db:
         row_id, number = deferred(db, attempts=7, tries=7)
         assert read(db, row_id).state == "failed"
-        alike.give_back(db, Streak(MARK, ((row_id, number),)), now=later(seconds=1))
+        streaks.give_back(db, Streak(MARK, ((row_id, number),)), now=later(seconds=1))
         row = read(db, row_id)
         assert (row.state, row.attempts, row.finished_at, row.due_at) == (
             "pending",
@@ -473,7 +473,7 @@ def test_e22_a_failed_row_whose_payload_is_gone_does_not_wait_again(engine: sa.E
     with engine.begin() as db:
         row_id, number = deferred(db, attempts=7, tries=7)
         db.execute(sa.text("UPDATE email_outbox SET payload = NULL, key_id = NULL"))
-        assert alike.give_back(db, Streak(MARK, ((row_id, number),)), now=later(seconds=1)) == 0
+        assert streaks.give_back(db, Streak(MARK, ((row_id, number),)), now=later(seconds=1)) == 0
         assert read(db, row_id).state == "failed"
 
 
@@ -482,7 +482,7 @@ def test_e22_what_has_ended_otherwise_meanwhile_is_left_alone(engine: sa.Engine,
     with engine.begin() as db:
         row_id, number = deferred(db)
         db.execute(sa.text(f"UPDATE email_outbox SET state = '{state}'"))
-        assert alike.give_back(db, Streak(MARK, ((row_id, number),)), now=NOW) == 0
+        assert streaks.give_back(db, Streak(MARK, ((row_id, number),)), now=NOW) == 0
         assert (read(db, row_id).state, read(db, row_id).attempts) == (state, 1)
 
 

@@ -55,6 +55,24 @@ def test_a_pause_or_a_missing_key_is_no_reason_to_give_up(engine: sa.Engine, hel
         assert bool(sweeps.give_up(db, now=NOW, after=DAYS)) is ends
 
 
+def test_one_worker_of_all_looks_once_a_minute_for_what_is_given_up(engine: sa.Engine) -> None:
+    def look(seconds: float) -> int:
+        with engine.begin() as db:
+            return len(sweeps.give_up_in_turn(db, now=later(seconds=seconds), after=DAYS, limit=2))
+
+    assert look(0) == 0
+    with engine.begin() as db:
+        for _ in range(3):
+            add(db, first_due_at=later(days=-4))
+    assert look(59) == 0
+    assert look(60) == 2
+    assert look(60.5) == 1  # there was more to do
+    with engine.begin() as db:
+        add(db, first_due_at=later(days=-4))
+    assert look(61) == 0
+    assert look(121) == 1
+
+
 def test_a_step_is_bounded_and_takes_the_oldest(engine: sa.Engine) -> None:
     with engine.begin() as db:
         rows = [add(db, expires_at=later(minutes=-minute)) for minute in (1, 2, 3)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import cycle
 from typing import Any
 from uuid import UUID
 
@@ -293,6 +294,23 @@ def test_e24_a_trial_never_wipes_a_message(room: Room) -> None:
         play(room, lanes)
         play(room, lanes, seconds=10)
     assert room.states() == {"pending": 6}
+
+
+def test_e24_five_refused_trials_of_whatever_words_reopen_and_cost_nothing(room: Room) -> None:
+    """Else a relay that words its refusals differently would use up all attempts, one trial after the other."""
+    dead = room.enqueue("dead@example.com")
+    fill(room, 8)
+    words = cycle(["550 5.6.0 refused", "554 5.6.1 not this", "451 4.3.0 later"])
+    reply = on_rcpt(lambda recipient: "550 5.1.1 unknown" if recipient.startswith("dead") else next(words))
+    with Relay({"MAIL": "530 5.7.0 authenticate"}, *[{"RCPT": reply}] * 20) as relay:
+        [lane] = workers(room, relay, 1)
+        play(room, [lane])
+        for openings in range(2, 8):
+            assert play(room, [lane], seconds=400)[0].paused
+            assert (shared(room).gate, shared(room).openings) == (Gate.OPEN, openings)
+        assert room.states() == {"pending": 9}
+        assert {row.attempts for row in room.rows() if row.id != dead} == {0}
+        assert room.row(dead).attempts > 0  # its own, also between the others
 
 
 def test_e24_a_storm_is_seen_by_all_workers_together(room: Room) -> None:

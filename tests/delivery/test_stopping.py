@@ -13,8 +13,9 @@ import sqlalchemy as sa
 
 from outbox_admin.core.rate import Limit
 from outbox_admin.db.schema import outbox_route
-from outbox_admin.delivery.parts import Parts
-from outbox_admin.delivery.worker import Worker
+from outbox_admin.delivery.heartbeat import LAST_WORD
+from outbox_admin.delivery.parts import Parts, Rules
+from outbox_admin.delivery.worker import ABORT_LIMIT, POLLER_LEAST, REST_LEAST, REST_LIMIT, Worker
 from outbox_admin.demo.relay import Catcher
 from tests.delivery.processes import process
 from tests.delivery.room import Room, route_to
@@ -49,6 +50,13 @@ def stopped_while(reached: Callable[[], object], parts: Parts, *, grace: float =
     began = time.monotonic()
     worker.stop(grace)
     return worker, time.monotonic() - began
+
+
+def test_e20_the_longest_stop_is_over_before_gunicorn_kills() -> None:
+    """Each wait may last as long as it can, and be followed by the least that the next one has."""
+    grace = Rules().stop_grace
+    rest = max(REST_LIMIT, ABORT_LIMIT + REST_LEAST)
+    assert grace + rest + POLLER_LEAST + 2 * LAST_WORD <= 29.7
 
 
 def test_e20_a_stop_before_the_content_gives_the_message_back_untouched(room: Room) -> None:

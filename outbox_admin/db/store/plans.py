@@ -15,7 +15,7 @@ from outbox_admin.db.reads.plans import Plan, Selection, eligible, find, of_row
 from outbox_admin.db.schema import email_outbox as outbox
 from outbox_admin.db.schema import retry_plan as plan
 from outbox_admin.db.store.operator import give_way, requeued, sendable_again
-from outbox_admin.db.store.rows import Database
+from outbox_admin.db.store.rows import Database, among, take_ids
 
 LIFE = timedelta(minutes=10)
 #: Rows of one statement.
@@ -122,10 +122,15 @@ def _step(db: Database, found: Plan, *, now: datetime, limit: int) -> int:
 
 
 def _move(db: Database, ids: list[UUID], where: list[sa.ColumnElement[bool]], *, now: datetime) -> int:
-    """A row that changed since it was read stays as it is. One that a newer message replaces is not sent any more."""
-    give_way(db, ids, now=now)
-    where = [*where, *sendable_again(now)]
-    moved = db.execute(sa.update(outbox).where(outbox.c.id.in_(ids), *where).values(requeued(now)))
+    """A row that changed since it was read stays as it is. One that a newer message replaces is not sent any more.
+
+    All rows are locked before a minute is counted, as every writer does it: two never wait for each other crosswise. A
+    row that somebody else changes at this moment is left to them.
+    """
+    mine = take_ids(db, among(outbox.c.id, ids), *where, limit=len(ids))
+    change = sa.update(outbox).where(among(outbox.c.id, mine), *where, *sendable_again(now))
+    moved = db.execute(change.values(requeued(now)))
+    give_way(db, mine, now=now)
     return int(moved.rowcount)  # type: ignore[attr-defined]
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store import holds
+from outbox_admin.db.store import holds, meta
 from outbox_admin.db.store.minutes import Tick, count
 from outbox_admin.db.store.rows import (
     BOUND,
@@ -27,6 +27,9 @@ from outbox_admin.db.store.rows import (
 )
 
 PENDING = in_state(State.PENDING)
+#: Between two looks for what is to be given up: it has waited for days.
+EVERY = timedelta(minutes=1)
+_TURN = "give_up"
 
 
 def expire(db: Database, *, now: datetime, limit: int = BOUND) -> list[UUID]:
@@ -49,6 +52,19 @@ def give_up(db: Database, *, now: datetime, after: timedelta, limit: int = BOUND
     ids = take_ids(db, stale, order=(row.first_due_at,), limit=limit)
     cause = Cause(Phase.PREPARE, Kind.GAVE_UP)
     return end_rows(db, ids, stale, state=State.FAILED, cause=cause, outcome="gave_up", now=now)
+
+
+def give_up_in_turn(db: Database, *, now: datetime, after: timedelta, limit: int = BOUND) -> list[UUID]:
+    """:func:`give_up` by one worker of all, once a minute, and at once again while there is more to do.
+
+    Each look walks all excused rows that are old enough: hundreds of thousands, where a key is missing for days.
+    """
+    if not meta.take_turn(db, _TURN, now=now, every=EVERY):
+        return []
+    ended = give_up(db, now=now, after=after, limit=limit)
+    if len(ended) >= limit:
+        meta.end_turn(db, _TURN, now=now)
+    return ended
 
 
 def end_rows(

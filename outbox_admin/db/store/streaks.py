@@ -1,4 +1,4 @@
-"""The streak of equal deferrals on a route, and giving back the attempts that it cost (E22).
+"""The streak of deferrals on a route that may be the channel's, and giving back the attempts that it cost (E22).
 
 Called under the route's lock. Rows that somebody else is working on are passed over, so that nobody waits crosswise.
 """
@@ -18,8 +18,13 @@ from outbox_admin.db.schema import email_attempt, email_outbox, outbox_route
 from outbox_admin.db.store.rows import Database, among, in_state, row, take_ids
 
 #: Where the row of a streak may stand: it waits, is tried again, or the streak took its last attempt. A streak may last
-#: longer than retention keeps the payload of what failed; what has none cannot wait again.
-_WHERE = sa.and_(in_state(State.PENDING, State.SENDING, State.FAILED), row.payload.is_not(None))
+#: longer than retention keeps the payload of what failed; what has none cannot wait again. Nor does what failed since
+#: without a reply: it was given up.
+_WHERE = sa.and_(
+    in_state(State.PENDING, State.SENDING, State.FAILED),
+    row.payload.is_not(None),
+    row.cause_code.is_not(None),
+)
 
 
 def streak(db: Database, route: str) -> Streak | None:
@@ -38,7 +43,7 @@ def keep(db: Database, route: str, streak: Streak | None) -> None:
 def give_back(db: Database, streak: Streak, *, now: datetime) -> int:
     """The attempts of all tries of ``streak``; a row that failed by them waits again. The number of rows."""
     spent = Counter(message for message, _ in streak.tries)
-    ids = take_ids(db, among(row.id, spent), _WHERE, row.cause_code == streak.mark.code)
+    ids = take_ids(db, among(row.id, spent), _WHERE)
     for number in sorted(set(spent.values())):
         _return(db, [one for one in ids if spent[one] == number], number, now=now)
     tries = sa.tuple_(email_attempt.c.outbox_id, email_attempt.c.number)
