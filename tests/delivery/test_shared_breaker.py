@@ -509,8 +509,16 @@ def up_to(limit: list[int], relay: list[Relay], well: str) -> Action:
     return act
 
 
+def rests(room: Room) -> bool:
+    """Whether the route pauses and no message is in hand: the clock may leap without cutting a hand-over off."""
+    return shared(room).gate is Gate.OPEN and "sending" not in room.states()
+
+
 def test_workers_with_many_lanes_bring_a_queue_through_a_relay_that_comes_and_goes(room: Room) -> None:
-    """Threads at their own pace: nothing is lost, doubled or counted, and nobody knocks in between."""
+    """Threads at their own pace: nothing is lost or doubled, and nobody knocks in between.
+
+    Nothing is counted but to a message that met two of the outages itself, while others got through (E21).
+    """
     enqueue_at_once(room, 150)
     limit, itself = [0], list[Relay]()
     script = {
@@ -524,7 +532,7 @@ def test_workers_with_many_lanes_bring_a_queue_through_a_relay_that_comes_and_go
         for worker in crew:
             worker.start()
         for end in (50, 100, 1000):
-            assert until(lambda: shared(room).gate is Gate.OPEN)
+            assert until(lambda: rests(room))
             limit[0] = end
             room.clock.advance(seconds=400)
             assert until(lambda end=end: len(relay.messages) >= min(end, 150))  # type: ignore[misc]
@@ -532,4 +540,5 @@ def test_workers_with_many_lanes_bring_a_queue_through_a_relay_that_comes_and_go
         for worker in crew:
             worker.stop()
     assert len({one.recipients[0] for one in relay.messages}) == len(relay.messages) == 150
-    assert attempts(room) == {1}
+    assert {row.attempts for row in room.rows() if not row.channel_faults} == {1}
+    assert attempts(room) <= {1, 2}
