@@ -57,7 +57,8 @@ def hold(scope: str, name: str, reason: str, until: Given | None, as_json: bool)
         )
         (placed,) = (one for one in store.active(at.db, now=at.now) if one.id == hold_id)
         audit.add(at.db, at=at.now, actor=actor(), action="hold", target=placed.told)
-        waiting = reads.waiting(at.db, placed)
+    with reading() as after:  # the hold is in force; to count must not keep anybody waiting
+        waiting = reads.waiting(after.db, placed)
     _tell_placed(placed, waiting, as_json)
 
 

@@ -46,7 +46,8 @@ def routes(as_json: bool) -> None:
 def probe(route: str, as_json: bool) -> None:
     """Have a paused route tried with the next cycle instead of waiting: its fault is cured.
 
-    A worker connects up to the login; no message is risked. Exits 1 where the route is not paused.
+    A worker connects up to the login; no message is risked. Where the route is open to mail and single workers have
+    paused it for themselves, each of these tries it. Exits 1 where nobody pauses.
 
     \b
     Examples:
@@ -58,11 +59,13 @@ def probe(route: str, as_json: bool) -> None:
         result = "done" if done else "refused"
         audit.add(at.db, at=at.now, actor=actor(), action="probe", target=route[:200], result=result)
     if not done:
-        raise Refused(f"Route {route} is not paused; see `outbox-admin routes`.")
+        raise Refused(
+            f"Route {route} is not paused, nor does a worker pause it alone; see `outbox-admin routes`."
+        )
     if as_json:
         print_json({"route": route, "probe": "due"})
     else:
-        click.echo(f"A worker tries route {route} with its next cycle.")
+        click.echo(f"Route {route} is tried with the next cycle.")
 
 
 def _lines(state: RouteState) -> list[tuple[object, ...]]:

@@ -71,9 +71,12 @@ class Pauses:
         """The table's breakers, just read. One that is open for all needs none of our own beside it."""
         for route, seen in found.items():
             with self._lock:
+                asked_before = self._fleet.get(route, Seen()).asked_at
                 before, self._fleet[route] = self.fleet(route), seen
                 if seen.breaker.gate is Gate.OPEN:
                     self._own.pop(route, None)
+                elif seen.asked_at not in (None, asked_before) and self.own(route).gate is Gate.OPEN:
+                    self._own[route] = rules.hastened(self.own(route), now=self._now())
             self._tell(route, "for all workers", before, seen.breaker)
 
     def settle(self, route: str, breaker: Breaker, *, alone: Cause | None = None) -> None:

@@ -47,7 +47,7 @@ def probe(route: str) -> BaseResponse:
     audit.record(asking, "probe", target=route[:200], result="done" if done else "refused")
     asking.db.commit()
     note = (
-        f"A worker tries route {route} with its next cycle."
+        f"Route {route} is tried with the next cycle."
         if done
         else f"Nothing was changed: route {route} is not paused."
     )
@@ -71,7 +71,7 @@ def _view(state: RouteState, *, now: datetime) -> RouteView:
         cure=catalogue.cure(state.cause) if state.cause else "",
         next=_next(state, now=now),
         accepted=maybe(state.last_accepted_at, now=now),
-        can_try=state.gate is Gate.OPEN and state.probing_by is None,
+        can_try=(state.gate is Gate.OPEN and state.probing_by is None) or bool(state.alone),
     )
 
 

@@ -154,7 +154,7 @@ def test_a_paused_route_is_tried_from_the_overview(
     enter(page)
     press_to(page, "Try it now")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#status:has-text('A worker tries route primary with its next cycle.')")
+    page.wait_for_selector("#status:has-text('Route primary is tried with the next cycle.')")
     page.wait_for_selector(".findings:has-text('It is tried now.')")
     with here.engine.connect() as db:
         assert db.execute(sa.select(schema.outbox_route.c.next_probe_at)).scalar_one() < later

@@ -359,6 +359,18 @@ def test_an_operator_may_have_the_next_probe_at_once(engine: sa.Engine) -> None:
         assert take_probe(db, now=later(seconds=1))
 
 
+def test_e23_a_request_to_try_a_closed_route_is_for_workers_that_pause_alone(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        routes.enter(db, ["primary"])
+        beat(db, "here:1:a", routes=["primary"])
+        assert not routes.hasten(db, "primary", now=NOW)
+        beat(db, "here:2:b", routes=["primary"], breakers={"primary": {"phase": "connect"}})
+        assert routes.hasten(db, "primary", now=NOW)
+        found = routes.see(db, ["primary"])["primary"]
+        assert (found.breaker.gate, found.asked_at) == (Gate.CLOSED, NOW)
+        assert not routes.hasten(db, "primary", now=later(minutes=1))  # that worker is not heard of any more
+
+
 def test_the_way_back_from_an_outage_is_shown_to_the_console(engine: sa.Engine) -> None:
     with engine.begin() as db:
         beat(db, "here:1:a", routes=["primary", "secondary"])

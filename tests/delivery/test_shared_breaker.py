@@ -18,7 +18,9 @@ from outbox_admin.core.lifecycle import Change, State
 from outbox_admin.db.reads import routes as reads
 from outbox_admin.db.schema import outbox_route, outbox_route_worker
 from outbox_admin.db.store import routes
+from outbox_admin.db.store import workers as workers_store
 from outbox_admin.db.store.results import Result
+from outbox_admin.db.store.workers import Heartbeat
 from outbox_admin.delivery.dispatcher import Cycle, Dispatcher
 from outbox_admin.demo.relay import Catcher
 from tests.delivery.breakage import failing, losing_an_answer
@@ -227,6 +229,28 @@ def test_e23_one_sick_worker_pauses_alone_and_comes_back_by_itself(room: Room, r
         play(room, [sick], seconds=10)
     assert len(broken.messages) == 1
     assert sick._fleet.pauses.shown(room.clock.now()) == {}
+
+
+def test_e23_a_worker_that_pauses_alone_is_reached_by_an_operator_who_has_cured_it(
+    room: Room, relay: Catcher
+) -> None:
+    healthy = room.dispatcher(route_to(relay.port))
+    with Relay({"CONNECT": "554 blocked"}) as broken:
+        sick = room.dispatcher(route_to(broken.port))
+        room.enqueue()
+        play(room, [healthy])
+        room.enqueue()
+        assert play(room, [sick])[0].paused
+        broken.scripts = ({},)
+        assert play(room, [sick], seconds=1)[0].paused
+        with room.engine.begin() as db:
+            known = {"host": "here", "pid": 1, "kind": "worker", "version": "1", "lanes": 1, "key_ids": ()}
+            shown = sick._fleet.pauses.shown(room.clock.now())
+            told = Heartbeat(id="here:1:a", started_at=room.clock.now(), breakers=shown, **known)
+            workers_store.beat(db, told, now=room.clock.now())
+            assert routes.hasten(db, "primary", now=room.clock.now())
+        play(room, [sick])
+    assert (len(broken.messages), room.states()) == (1, {"sent": 2})
 
 
 def test_e23_a_relay_that_fails_all_workers_stops_all_of_them(room: Room) -> None:
@@ -528,7 +552,8 @@ def test_workers_with_many_lanes_bring_a_queue_through_a_relay_that_comes_and_go
     with Relay(script) as relay:
         itself.append(relay)
         rules = room.rules(cycle=0.05, lease=timedelta(days=1))  # the clock leaps while rows are in hand
-        crew = [room.worker(route_to(relay.port), rules=rules, lanes=2) for _ in range(3)]
+        patient = route_to(relay.port, reply_timeout=60.0, final_timeout=60.0)  # of a loaded machine
+        crew = [room.worker(patient, rules=rules, lanes=2) for _ in range(3)]
         for worker in crew:
             worker.start()
         for end in (50, 100, 1000):

@@ -8,25 +8,24 @@ class FakeClock:
     """Starts half a minute ahead, so that a row stamped by a database's own clock is already due."""
 
     def __init__(self, start: datetime | None = None) -> None:
-        self._now = start or datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=30)
-        self._monotonic = 1000.0
+        self._start = start or datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=30)
+        #: One value for both readings: a thread that saw one of them leap before the other would time out at once.
+        self._elapsed = timedelta(0)
         self._leads = start is None
 
     def __call__(self) -> datetime:
-        return self._now
+        return self.now()
 
     def now(self) -> datetime:
-        return self._now
+        return self._start + self._elapsed
 
     def monotonic(self) -> float:
-        return self._monotonic
+        return 1000.0 + self._elapsed.total_seconds()
 
     def advance(self, **span: float) -> datetime:
         """Takes what timedelta takes: `clock.advance(minutes=6)`."""
-        delta = timedelta(**span)
-        self._now += delta
-        self._monotonic += delta.total_seconds()
-        return self._now
+        self._elapsed += timedelta(**span)
+        return self.now()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Stands in for a wait that an event may end: time passes, nobody waits."""
@@ -40,7 +39,7 @@ class FakeClock:
         """
         if not self._leads:
             return
-        behind = datetime.now(UTC) + timedelta(seconds=seconds) - self._now
+        behind = datetime.now(UTC) + timedelta(seconds=seconds) - self.now()
         self.advance(seconds=max(0.0, behind.total_seconds()))
 
     def sleep(self, seconds: float) -> None:

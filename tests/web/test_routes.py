@@ -54,7 +54,7 @@ def test_an_operator_brings_the_next_probe_forward_once_and_it_is_audited(
     assert actions(operator.page("/")).count("/routes/primary/probe") == 2
     assert operator.post("/routes/primary/probe").headers["Location"] == "/"
     page = text(operator.page("/"))
-    assert "A worker tries route primary with its next cycle." in page
+    assert "Route primary is tried with the next cycle." in page
     assert "It is tried now." in page
     assert operator.post("/routes/nowhere/probe").status_code == 303
     assert "route nowhere is not paused" in text(operator.page("/"))

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from outbox_admin.core import breaker as rules
-from outbox_admin.core.breaker import Breaker, Gate, Trial
-from outbox_admin.core.catalogue import restore
+from outbox_admin.core.breaker import Breaker, Gate
 from outbox_admin.core.cause import Cause
 from outbox_admin.core.health import LOST_AFTER
 from outbox_admin.db.schema import outbox_route, outbox_worker
 from outbox_admin.db.store import witnesses
-from outbox_admin.db.store.rows import Database, among, of_cause, upsert
+from outbox_admin.db.store.breakers import loaded, second, stored
+from outbox_admin.db.store.rows import Database, among, upsert
 
 route = outbox_route.c
 
@@ -33,30 +33,34 @@ CLOSED = Breaker()
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A route as the table has it."""
+    """A route as the table has it. ``asked_at``: when an operator had it tried by workers that pause alone."""
 
     breaker: Breaker = CLOSED
     last_accepted_at: datetime | None = None
     is_stored: bool = False
+    asked_at: datetime | None = None
 
 
 def see(db: Database, names: Collection[str]) -> dict[str, Seen]:
     """A plain read; routes of which nothing is known yet are closed."""
     found = {one.name: one for one in db.execute(sa.select(outbox_route).where(among(route.name, names)))}
-    return {
-        name: Seen(_loaded(found[name]), found[name].last_accepted_at, True) if name in found else Seen()
-        for name in names
-    }
+    return {name: _seen(found[name]) if name in found else Seen() for name in names}
+
+
+def _seen(row: Any) -> Seen:
+    breaker = loaded(row)
+    asked_at = None if breaker.gate is Gate.OPEN else row.next_probe_at
+    return Seen(breaker, row.last_accepted_at, is_stored=True, asked_at=asked_at)
 
 
 def take_probe(db: Database, name: str, *, by: str, now: datetime, patience: float) -> tuple[Breaker, bool]:
     """Whether ``by`` is the one of all workers to probe now; it tells :func:`probed`."""
     before = _freed(db, _locked(db, name), by=by, now=now)
-    if not rules.probe_due(before, now=_second(now), patience=patience):
+    if not rules.probe_due(before, now=second(now), patience=patience):
         return before, False
     if witnesses.defers(db, name, before, worker=worker_of(by), now=now):
         return before, False
-    after = rules.probing(before, now=_second(now), by=by, patience=patience)
+    after = rules.probing(before, now=second(now), by=by, patience=patience)
     return _write(db, name, after), True
 
 
@@ -68,7 +72,7 @@ def probed(db: Database, name: str, *, by: str, fault: Cause | None, now: dateti
     witnesses.note(db, name, worker=worker_of(by), now=now, good=fault is None)
     if fault is None:
         return _write(db, name, rules.closed(before))
-    return _write(db, name, rules.probe_failed(before, fault, now=_second(now), roll=roll))
+    return _write(db, name, rules.probe_failed(before, fault, now=second(now), roll=roll))
 
 
 def take_trials(
@@ -77,7 +81,7 @@ def take_trials(
     """Permits for at most ``wanted`` messages while half-open, of those that the whole fleet may have in hand."""
     before = _locked(db, name)
     free = _freed(db, before, by=by, now=now)
-    after, number = rules.on_trial(free, by=by, wanted=wanted, now=_second(now), patience=patience)
+    after, number = rules.on_trial(free, by=by, wanted=wanted, now=second(now), patience=patience)
     return (_write(db, name, after) if after != before else before), number
 
 
@@ -98,7 +102,7 @@ def open_unless_alone(
     tried = before.gate is Gate.CLOSED or (before.gate is Gate.HALF_OPEN and before.acceptances > 0)
     if tried and witnesses.others_are_well(db, name, worker=worker, now=now):
         return before, True
-    after = rules.opened(before, cause, now=_second(now), roll=roll)
+    after = rules.opened(before, cause, now=second(now), roll=roll)
     return (_write(db, name, after) if after != before else before), False
 
 
@@ -116,20 +120,36 @@ def accepted(db: Database, name: str, *, number: int, now: datetime) -> Breaker 
     found = db.execute(change.values(last_accepted_at=now, streak=None).returning(*route)).first()
     if found is None:
         return None
-    before = after = _loaded(found)
+    before = after = loaded(found)
     for _ in range(min(number, rules.FULL)):
         after = rules.accepted(after)
     return _write(db, name, after) if after != before else after
 
 
 def hasten(db: Database, name: str, *, now: datetime) -> bool:
-    """The next probe is due now: an operator has cured the fault. False where nothing is paused."""
+    """The next probe is due now: an operator has cured the fault. False where nobody pauses.
+
+    A route that is not open has no probe of its own: the moment then tells workers that pause alone (E23).
+    """
     found = db.execute(sa.select(outbox_route).where(route.name == name).with_for_update()).first()
-    before = Breaker() if found is None else _loaded(found)
-    if before.gate is not Gate.OPEN:
+    if found is None:
         return False
-    _write(db, name, rules.hastened(before, now=_second(now)))
+    before = loaded(found)
+    if before.gate is Gate.OPEN:
+        _write(db, name, rules.hastened(before, now=second(now)))
+        return True
+    if not _somebody_pauses_alone(db, name, now=now):
+        return False
+    db.execute(sa.update(outbox_route).where(route.name == name).values(next_probe_at=now))
     return True
+
+
+def _somebody_pauses_alone(db: Database, name: str, *, now: datetime) -> bool:
+    worker = outbox_worker.c
+    alive = (worker.beat_at > now - LOST_AFTER, worker.state != "stopped")
+    return any(
+        name in (pauses or ()) for pauses in db.execute(sa.select(worker.breakers).where(*alive)).scalars()
+    )
 
 
 def enter(db: Database, names: Collection[str]) -> None:
@@ -149,7 +169,7 @@ def locked_row(db: Database, name: str) -> Any:
 
 
 def _locked(db: Database, name: str) -> Breaker:
-    return _loaded(locked_row(db, name))
+    return loaded(locked_row(db, name))
 
 
 def _freed(db: Database, breaker: Breaker, *, by: str, now: datetime) -> Breaker:
@@ -173,60 +193,5 @@ def worker_of(by: str) -> str:
 
 
 def _write(db: Database, name: str, after: Breaker) -> Breaker:
-    db.execute(sa.update(outbox_route).where(route.name == name).values(_stored(after)))
+    db.execute(sa.update(outbox_route).where(route.name == name).values(stored(after)))
     return after
-
-
-def _stored(breaker: Breaker) -> dict[str, Any]:
-    """``opened_at`` stays after the end: storms are counted from there."""
-    started = {"opened_at": _moment(breaker.opened_at)} if breaker.gate is Gate.OPEN else {}
-    trials = [{"by": trial.by, "until": _moment(trial.until).isoformat()} for trial in breaker.trials]
-    return {
-        "breaker": breaker.gate.value,
-        "next_probe_at": _moment(breaker.next_probe_at) if breaker.gate is Gate.OPEN else None,
-        "probing_by": breaker.probing_by,
-        "probing_until": None if breaker.probing_until is None else _moment(breaker.probing_until),
-        "openings": breaker.openings,
-        "acceptances": breaker.acceptances,
-        "allowance": breaker.allowance or 0,
-        "needs_trials": breaker.needs_trials,
-        "trials": trials or None,
-        **started,
-        **of_cause(breaker.cause),
-    }
-
-
-def _loaded(row: Any) -> Breaker:
-    gate = rules.gate_of(row.breaker)
-    return Breaker(
-        gate=gate,
-        cause=restore(
-            row.cause_phase,
-            row.cause_kind,
-            row.cause_code,
-            row.cause_enhanced,
-            hint=row.cause_hint,
-            ref=row.cause_ref,
-        ),
-        opened_at=_second(row.opened_at),
-        next_probe_at=_second(row.next_probe_at),
-        probing_by=row.probing_by,
-        probing_until=None if row.probing_until is None else _second(row.probing_until),
-        openings=row.openings,
-        acceptances=row.acceptances,
-        allowance=0 if gate is Gate.OPEN else row.allowance or None,
-        needs_trials=row.needs_trials,
-        trials=tuple(Trial(one["by"], _iso(one["until"])) for one in row.trials or ()),
-    )
-
-
-def _second(moment: datetime | None) -> float:
-    return 0.0 if moment is None else moment.timestamp()
-
-
-def _iso(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
-def _moment(second: float) -> datetime:
-    return datetime.fromtimestamp(second, UTC)
