@@ -7,6 +7,7 @@
     ├── IdempotencyConflict   the key exists already, for other recipients; nothing was written
     ├── NotTransactional      the connection given could not roll the mail back with your own work
     ├── PayloadUnreadable     an envelope that this key ring does not open
+    ├── UpgradeBlocked        a migration had to wait too long for other sessions; nothing of it was applied
     └── ConfigurationError    settings, key ring or schema: the process must not start (exit code 78)
 
 No message of these contains a body, a subject, a key or a password.
@@ -60,6 +61,10 @@ class PayloadUnreadable(OutboxError):
     def __init__(self, reason: Unreadable) -> None:
         super().__init__(reason.value)
         self.reason = reason
+
+
+class UpgradeBlocked(OutboxError):
+    """One sentence: the migration, who was in its way, and what to do. Those before it are applied and recorded."""
 
 
 class ConfigurationError(OutboxError):

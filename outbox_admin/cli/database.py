@@ -24,14 +24,17 @@ def db() -> None:
 def upgrade() -> None:
     """Bring the tables to this version; back up database and key ring first.
 
+    Producers and workers may go on meanwhile. Each migration is recorded by itself: an upgrade that was interrupted, or
+    gave up waiting for a lock, is run again and goes on where it stopped. Connect directly to PostgreSQL rather than
+    through a pooler, whose own timeouts would cut off the building of an index.
+
     \b
     Example:
       outbox-admin db upgrade
     """
     engine = engine_of_command(read_settings())
     before = migrations.check(engine).current
-    migrations.upgrade(engine)
-    after = migrations.check(engine).current
+    after = migrations.upgrade(engine, click.echo).current
     click.echo(f"The tables are at version {after}" + (" already." if before == after else "."))
 
 
@@ -39,14 +42,20 @@ def upgrade() -> None:
 @click.option(
     "--dialect", type=click.Choice(["postgresql", "sqlite"]), default="postgresql", show_default=True
 )
-def sql(dialect: str) -> None:
+@click.option("--since", metavar="VERSION", help="The version that is there, as `db check` tells; else all.")
+def sql(dialect: str, since: str | None) -> None:
     """Print the statements of `db upgrade`, for people who run them by hand.
 
+    Each migration begins and commits its own transaction, and indexes of big tables are built by CREATE INDEX
+    CONCURRENTLY outside of one: never run this with `psql --single-transaction`. Let it stop at the first error, and go
+    on with --since and the version that was reached.
+
     \b
-    Example:
-      outbox-admin db sql | psql --single-transaction outbox
+    Examples:
+      outbox-admin db sql | psql --set ON_ERROR_STOP=1 shop
+      outbox-admin db sql --since 0003 | psql --set ON_ERROR_STOP=1 shop
     """
-    click.echo(migrations.sql(dialect))
+    click.echo(migrations.sql(dialect, since))
 
 
 @db.command()

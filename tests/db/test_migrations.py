@@ -1,5 +1,6 @@
 """The migrated database is the one that the tables describe, however many upgrade it at once."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from outbox_admin.db import migrations
 from outbox_admin.db.engine import create
 from outbox_admin.db.schema import metadata
 from outbox_admin.errors import ConfigurationError
+from tests.support.databases import upgrade_to
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
@@ -59,15 +61,38 @@ def words(condition: object) -> set[str]:
     return set(text.split())
 
 
-def test_progress_is_told_and_a_second_upgrade_finds_nothing_to_do(empty: sa.Engine) -> None:
-    told: list[tuple[int, int, str]] = []
+def test_each_migration_is_told_and_a_second_upgrade_finds_nothing_to_do(empty: sa.Engine) -> None:
+    told: list[str] = []
     assert migrations.check(empty).current is None
-    done = migrations.upgrade(empty, lambda *step: told.append(step))
-    assert done.ok
-    assert [(number, total) for number, total, _ in told] == [(number, 4) for number in range(5)]
+    assert migrations.upgrade(empty, told.append).ok
+    assert [line[:12] for line in told] == [f"{one} of 5: 000{one}" for one in range(1, 6)]
     told.clear()
-    assert migrations.upgrade(empty, lambda *step: told.append(step)).ok
-    assert told == [(0, 0, "")]
+    assert migrations.upgrade(empty, told.append).ok
+    assert told == []
+
+
+def test_an_interrupted_upgrade_goes_on_where_it_stopped(empty: sa.Engine) -> None:
+    def cut(_db: object, _cursor: object, statement: str, *_: object) -> None:
+        if "ADD COLUMN channel_fault_at" in statement:
+            raise KeyboardInterrupt
+
+    sa.event.listen(empty, "before_cursor_execute", cut)
+    with pytest.raises(KeyboardInterrupt):
+        migrations.upgrade(empty)
+    sa.event.remove(empty, "before_cursor_execute", cut)
+    assert migrations.check(empty).current == "0003"
+    assert not sa.inspect(empty).has_table("outbox_route_worker")
+    told: list[str] = []
+    assert migrations.upgrade(empty, told.append).ok
+    assert [line[:12] for line in told] == ["1 of 2: 0004", "2 of 2: 0005"]
+
+
+def test_an_index_that_an_earlier_fourth_migration_made_is_kept(engine: sa.Engine) -> None:
+    with engine.begin() as db:
+        db.execute(sa.text(f"UPDATE {migrations.VERSION_TABLE} SET version_num = '0004'"))
+    assert migrations.upgrade(engine).ok
+    names = [index["name"] for index in sa.inspect(engine).get_indexes("email_outbox")]
+    assert names.count("ix_email_outbox_keyed") == 1
 
 
 def test_processes_that_upgrade_at_once_do_it_once(empty: sa.Engine, empty_url: str) -> None:
@@ -104,15 +129,37 @@ def test_a_newer_database_is_refused(engine: sa.Engine) -> None:
 
 
 def test_the_printed_statements_build_the_same_database(empty: sa.Engine) -> None:
-    text = migrations.sql(empty.dialect.name)
-    statements = [one for one in text.replace("BEGIN;", "").replace("COMMIT;", "").split(";") if one.strip()]
-    with empty.begin() as db:
-        for statement in statements:
-            db.execute(sa.text(statement))
+    run(empty, migrations.sql(empty.dialect.name))
     assert migrations.check(empty).ok
     with empty.connect() as db:
         options = {"version_table": migrations.VERSION_TABLE}
         assert compare_metadata(MigrationContext.configure(db, opts=options), metadata) == []
+
+
+def test_the_printed_statements_go_on_from_the_version_that_is_there(empty: sa.Engine) -> None:
+    upgrade_to("0003", empty)
+    run(empty, migrations.sql(empty.dialect.name, since="0003"))
+    assert migrations.check(empty).ok
+    with pytest.raises(ConfigurationError, match="no version 0815"):
+        migrations.sql(since="0815")
+
+
+@pytest.mark.parametrize(
+    "empty_url", [pytest.param("postgresql", marks=pytest.mark.postgresql)], indirect=True
+)
+def test_an_index_that_failed_unnoticed_by_hand_is_not_recorded(empty: sa.Engine) -> None:
+    upgrade_to("0004", empty)
+    text = re.sub("CREATE INDEX .*;", "SELECT 1;", migrations.sql(since="0004"))
+    with pytest.raises(sa.exc.DBAPIError, match="ix_email_outbox_keyed is not complete"):
+        run(empty, text)
+    assert migrations.check(empty).current == "0004"
+
+
+def run(engine: sa.Engine, text: str) -> None:
+    """As psql does: each statement by itself, transactions only where the text has them."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
+        for statement in filter(str.strip, text.split(";\n\n")):
+            db.exec_driver_sql(statement)
 
 
 def test_there_are_statements_for_two_databases_only() -> None:

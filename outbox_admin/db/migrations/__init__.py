@@ -1,34 +1,34 @@
 """Bringing a database to the schema of this release, by Alembic, inside the package.
 
 Its version table is ``outbox_alembic_version``, beside whatever Alembic the application uses for its own tables.
-Several processes may upgrade at once: the first does it, the others find nothing to do.
+Each migration has a transaction of its own and is recorded in it, so that an upgrade that was interrupted goes on where
+it stopped. Several processes may upgrade at once: one does it, the others wait and find nothing to do.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.runtime.environment import EnvironmentContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 
+from outbox_admin.db.migrations import waits
+from outbox_admin.db.migrations.lock import Tell, alone, require_alone
 from outbox_admin.db.schema import metadata
-from outbox_admin.db.store.sqlite import prepare_sqlite
+from outbox_admin.db.store.sqlite import BEGIN_OPTION, prepare_sqlite
 from outbox_admin.errors import ConfigurationError
 
 VERSION_TABLE = "outbox_alembic_version"
+#: Alembic keeps the migration at work in globals: one thread at a time.
+_ALEMBIC = Lock()
 DIALECTS = ("postgresql", "sqlite")
-#: Names the lock of an upgrade among the advisory locks of the database: "outbox" in ASCII.
-LOCK = 0x6F7574626F78
-
-#: Called with (done, total, name) before the first migration and after each.
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,52 +51,65 @@ class Check:
         return "run `outbox-admin db upgrade` (a backup first)"
 
 
-def upgrade(engine: sa.Engine, progress: Progress | None = None) -> Check:
-    """Applies what is missing, in one transaction; gives what is there afterwards. Prepares a SQLite engine.
+def upgrade(engine: sa.Engine, tell: Tell = lambda _: None) -> Check:
+    """Applies what is missing; gives what is there afterwards. Prepares a SQLite engine.
 
-    Raises :class:`ConfigurationError` where the database is of a newer release.
+    ``tell`` is called with a sentence before each migration, and where another upgrade has to be waited for.
+    Raises :class:`ConfigurationError` where the database is of a newer release, :class:`UpgradeBlocked` where a
+    migration would have to wait too long for others.
     """
     prepare_sqlite(engine)
-    with engine.begin() as connection:
-        _lock(connection)
-        current = _known(_current(connection))
-        missing = list(reversed([one.doc for one in _scripts().iterate_revisions("head", current)]))
-        _run(connection, missing, progress)
+    with alone(engine, tell) as guard, engine.connect() as db:
+        waits.bound(db)
+        missing = _missing(_known(check(engine).current))
+        for number, script in enumerate(missing, start=1):
+            tell(f"{number} of {len(missing)}: {script.revision} {script.doc}")
+            require_alone(guard)
+            with waits.explained(script.revision, guard):
+                _apply(db, script.revision)
     return check(engine)
 
 
 def check(engine: sa.Engine) -> Check:
-    """Compares the database with this release; changes nothing."""
-    with engine.connect() as connection:
+    """Compares the database with this release; changes nothing, and waits for no writer."""
+    with engine.connect().execution_options(**{BEGIN_OPTION: "DEFERRED"}) as connection:
         current = _current(connection)
     is_newer = current is not None and current not in _revisions()
     return Check(current, str(_scripts().get_current_head()), is_newer)
 
 
-def sql(dialect: str = "postgresql") -> str:
-    """The statements of the whole upgrade, for people who run DDL by hand."""
+def sql(dialect: str = "postgresql", since: str | None = None) -> str:
+    """The statements of the upgrade from version ``since``, or of all, for people who run DDL by hand."""
     if dialect not in DIALECTS:
         raise ConfigurationError(f"there is no SQL for {dialect}; say {' or '.join(DIALECTS)}")
+    if since is not None and since not in _revisions():
+        raise ConfigurationError(f"there is no version {since}; `outbox-admin db check` tells which you have")
     written = io.StringIO()
     scripts = _scripts()
-    with EnvironmentContext(
-        Config(), scripts, fn=_steps(scripts), as_sql=True, destination_rev="head"
-    ) as context:
+    steps = lambda revision, _context: scripts._upgrade_revs("head", revision)  # noqa: E731
+    options: dict[str, Any] = {"as_sql": True, "starting_rev": since, "destination_rev": "head"}
+    with _ALEMBIC, EnvironmentContext(Config(), scripts, fn=steps, **options) as context:
         context.configure(dialect_name=dialect, output_buffer=written, literal_binds=True, **_OPTIONS)
-        with context.begin_transaction():
-            context.run_migrations()
-    return written.getvalue()
+        context.run_migrations()
+    text = written.getvalue()
+    return text.replace("BEGIN;", f"BEGIN;\n\n{waits.LIMIT};") if dialect == "postgresql" else text
 
 
-_OPTIONS: dict[str, Any] = {"target_metadata": metadata, "version_table": VERSION_TABLE}
+#: Alembic takes SQLite's DDL for not transactional, as it is with a driver that begins too late; ours does not.
+_OPTIONS: dict[str, Any] = {
+    "target_metadata": metadata,
+    "version_table": VERSION_TABLE,
+    "transaction_per_migration": True,
+    "transactional_ddl": True,
+}
 
 
 def _scripts() -> ScriptDirectory:
     return ScriptDirectory(str(Path(__file__).parent))
 
 
-def _steps(scripts: ScriptDirectory) -> Callable[[Any, Any], Any]:
-    return lambda revision, _context: scripts._upgrade_revs("head", revision)
+def _missing(current: str) -> list[Script]:
+    return list(reversed(list(_scripts().iterate_revisions("head", current))))
 
 
 def _current(connection: sa.Connection) -> str | None:
@@ -117,25 +130,15 @@ def _known(current: str | None) -> str:
     return current
 
 
-def _lock(connection: sa.Connection) -> None:
-    """Until the end of the transaction: safe behind a pooler. SQLite has one writer anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
-
-
-def _run(connection: sa.Connection, names: list[str], progress: Progress | None) -> None:
-    done = 0
-
-    def applied(*_: Any, **__: Any) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, len(names), names[done - 1])
-
-    if progress is not None:
-        progress(0, len(names), "")
+def _apply(db: sa.Connection, revision: str) -> None:
+    """Nothing where another upgrade of a SQLite file was quicker: what is there is read in the same transaction."""
     scripts = _scripts()
-    with EnvironmentContext(Config(), scripts, fn=_steps(scripts), destination_rev="head") as context:
-        context.configure(connection=connection, on_version_apply=applied, **_OPTIONS)
-        with context.begin_transaction():
-            context.run_migrations()
+
+    def step(current: Any, _context: Any) -> Any:
+        following = scripts._upgrade_revs("head", current)[:1]
+        return [one for one in following if one.revision.revision == revision]
+
+    with _ALEMBIC, EnvironmentContext(Config(), scripts, fn=step, destination_rev=revision) as context:
+        context.configure(connection=db, **_OPTIONS)
+        context.run_migrations()
+    db.rollback()

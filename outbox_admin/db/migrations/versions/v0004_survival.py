@@ -5,40 +5,36 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from outbox_admin.db.migrations.columns import TIME, index
+from outbox_admin.db.migrations.columns import TIME
 
 revision = "0004"
 down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-#: Waiting rows that a newer message may replace.
-KEYED = "ix_email_outbox_keyed"
-
 
 def upgrade() -> None:
+    _outbox_route_worker()
     for table, column in _columns():
         op.add_column(table, column)
-    _outbox_route_worker()
-    index(KEYED, "email_outbox", ["id"], where="state = 'pending' AND supersede_key IS NOT NULL")
 
 
 def downgrade() -> None:
-    op.drop_index(KEYED, "email_outbox")
-    op.drop_table("outbox_route_worker")
     for table, column in reversed(_columns()):
         op.drop_column(table, column.name)
+    op.drop_table("outbox_route_worker")
 
 
 def _columns() -> list[tuple[str, sa.Column[object]]]:
+    """The producers' table comes last: whoever inserts waits for what follows it, and nothing does."""
     return [
-        ("email_outbox", sa.Column("channel_fault_at", TIME)),
         ("outbox_route", sa.Column("needs_trials", sa.Boolean, nullable=False, server_default=sa.false())),
         ("outbox_route", sa.Column("trials", sa.JSON)),
         ("outbox_route", sa.Column("streak", sa.JSON)),
         ("outbox_worker", sa.Column("routes", sa.JSON)),
         ("outbox_worker", sa.Column("redirect_to", sa.Text)),
         ("outbox_worker", sa.Column("revoked_ids", sa.JSON)),
+        ("email_outbox", sa.Column("channel_fault_at", TIME)),
     ]
 
 
