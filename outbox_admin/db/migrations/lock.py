@@ -45,13 +45,12 @@ def require_alone(db: sa.Connection | None) -> None:
 
 
 def _taken(db: sa.Connection) -> bool:
-    db.execute(
-        sa.text(
-            "SELECT set_config('idle_in_transaction_session_timeout', '0', true),"
-            " set_config('application_name', 'outbox-admin db upgrade', true)"
-        )
+    """Without parameters: a statement that has some leaves a portal, and with it a snapshot, until the next one."""
+    db.exec_driver_sql(
+        "SELECT set_config('idle_in_transaction_session_timeout', '0', true),"
+        " set_config('application_name', 'outbox-admin db upgrade', true)"
     )
-    return bool(db.execute(sa.select(sa.func.pg_try_advisory_xact_lock(LOCK))).scalar_one())
+    return bool(db.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({LOCK})").scalar_one())
 
 
 def _holder(db: sa.Connection) -> str:
