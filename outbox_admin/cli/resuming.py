@@ -73,7 +73,7 @@ def _check(db: sa.Connection, name: str, *, confirm: bool, settles: bool) -> Non
     copied = reads.copied(db, name=name)
     if copied is not None and not confirm:
         raise Refused(
-            f"This database is a copy ({', '.join(copied.differs)} differ). "
+            f"This database is a copy (what differs: {', '.join(copied.differs)}). "
             "If it is now the one that sends, add --confirm-copy; see --sent-since for what was sent meanwhile."
         )
     if copied is None and confirm:
@@ -88,8 +88,8 @@ def _check(db: sa.Connection, name: str, *, confirm: bool, settles: bool) -> Non
 def _ask(waiting: int) -> None:
     """Nobody at the keyboard is a refusal: so many messages are not set aside unasked."""
     click.confirm(
-        f"{plural(waiting, 'message')} may have been sent by the original: they become uncertain and are not sent "
-        "until they are settled. Go on?",
+        f"The original may have sent {plural(waiting, 'message')}: set aside as uncertain, and not sent "
+        "until settled. Go on?",
         abort=True,
         err=True,
     )
@@ -124,6 +124,6 @@ def _tell(settled: int, *, confirmed: bool, as_json: bool) -> None:
         return
     if settled:
         click.echo(
-            f"{plural(settled, 'message')} became uncertain; `outbox-admin list uncertain` names them."
+            f"{plural(settled, 'message')} became uncertain; see `outbox-admin list --state uncertain`."
         )
     click.echo("Workers that waited for this send from their next cycle on.")

@@ -135,7 +135,10 @@ def _attachment(file: Path) -> Attachment:
 def _show(receipt: Receipt, as_json: bool) -> None:
     if as_json:
         rows = [{"id": row.id, "recipient": row.recipient, "state": row.state} for row in receipt.rows]
-        print_json({"id": receipt.id, "created": receipt.created, "rows": rows})
+        suppressed = [row.recipient for row in receipt.suppressed]
+        print_json({"id": receipt.id, "created": receipt.created, "rows": rows, "suppressed": suppressed})
         return
     click.echo("In the outbox:" if receipt.created else "The key is known; nothing was added:")
     print_table(("id", "recipient", "state"), [(row.id, row.recipient, row.state) for row in receipt.rows])
+    for row in receipt.suppressed:
+        click.echo(f"{row.recipient} is on the suppression list: nothing is sent to it.")

@@ -32,7 +32,7 @@ def print_rows(rows: tuple[MessageRow, ...], reveal: bool) -> None:
         [
             (
                 row.id,
-                row.state,
+                row.state + (" (possible double)" if row.possible_double else ""),
                 _address(row, reveal),
                 row.template_key,
                 f"{row.attempts}/{row.max_attempts}",
@@ -79,12 +79,18 @@ def _row_facts(row: MessageDetail, reveal: bool) -> dict[str, object]:
         "finished": row.finished_at,
         "cause": _words(row.cause),
         "cure": catalogue.cure(row.cause) if row.cause else None,
-        "in doubt": "a copy may have been delivered" if row.maybe_delivered else None,
+        "in doubt": _doubt(row),
         "payload": "kept, sealed" if row.has_payload else "cleared",
         "message id": row.message_id,
         "provider id": row.provider_id,
         "route": row.route,
     }
+
+
+def _doubt(row: MessageDetail) -> str | None:
+    if row.state is State.UNCERTAIN:
+        return f"look for its message id in the relay's log, then `outbox-admin settle {row.id}`"
+    return "a copy may have been delivered" if row.maybe_delivered else None
 
 
 def _attempts(row: MessageDetail) -> str:

@@ -100,7 +100,8 @@ def title(kind: str) -> str:
 def words(cause: Cause) -> str:
     """``Recipient refused at RCPT (550 5.1.1)``."""
     codes = " ".join(str(code) for code in (cause.code, cause.enhanced) if code)
-    where = f" {PHASES[cause.phase]}" if cause.phase is not Phase.PREPARE else ""
+    placed = cause.phase is not Phase.PREPARE and cause.kind is not Kind.COPIED
+    where = f" {PHASES[cause.phase]}" if placed else ""
     return f"{headline(cause)}{where}" + (f" ({codes})" if codes else "")
 
 

@@ -109,7 +109,7 @@ def _probe(pause: Pause, *, now: datetime) -> str:
     if pause.next_probe_at is None:
         return ""
     left = (pause.next_probe_at - now).total_seconds()
-    return f" Next try in {span(left)}." if left > 0 else " It is tried now."
+    return f" Next try in {span(left)}." if left > 0 else " The next try is due."
 
 
 def _hold(held: Held, *, now: datetime) -> Finding:

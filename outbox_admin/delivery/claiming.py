@@ -127,7 +127,7 @@ class Claiming:
             if not isinstance(claimed, TurnedAway):
                 self._hand.take(token, claimed, leased_from=asked)
                 return claimed
-            log.info("%d messages turned away: held, suppressed or superseded", claimed.number)
+            log.info("turned away, held, suppressed or superseded: %d", claimed.number)
         return []
 
     def _permitted(

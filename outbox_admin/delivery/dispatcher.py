@@ -66,7 +66,8 @@ class Dispatcher:
         self._full_cycles = 0
 
     def cycle(self) -> Cycle:
-        """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone."""
+        """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone, and
+        the routes that are paused beside the one in use."""
         if self._stopped() or self._common.halted:
             return Cycle(failed=self._common.halted is Halt.UNSEEN)
         if not self._common.keys_fit:
@@ -80,7 +81,10 @@ class Dispatcher:
             self._full_cycles = self._full_cycles + 1 if cycle.more else 0
             if self._stopped() or self._full_cycles % ALONE_EVERY:
                 return cycle
-            return self._single(way, cycle)
+            cycle = self._single(way, cycle)
+            if not self._stopped():
+                self._ways.look_after_others(way)
+            return cycle
         except Exception as error:  # noqa: BLE001 - nothing that happens in a cycle may end the lane
             self._common.tally.add("error")
             log.error("a cycle broke off: %s", describe(error))

@@ -67,6 +67,12 @@ class Ways:
                 return way
         return None
 
+    def look_after_others(self, used: Way) -> None:
+        """Probes paused routes although ``used`` takes the mail: who needs one later finds it open."""
+        for way in self._ways:
+            if way is not used and self._pauses.shut(way.route) and self._fleet.take_probe(way.route):
+                self._probe(way)
+
     def is_shut(self, way: Way) -> bool:
         """Whether nothing more may be sent over it, so far as is known here."""
         return self._pauses.shut(way.route)

@@ -155,7 +155,7 @@ def test_a_paused_route_is_tried_from_the_overview(
     press_to(page, "Try it now")
     page.keyboard.press("Enter")
     page.wait_for_selector("#status:has-text('Route primary is tried with the next cycle.')")
-    page.wait_for_selector(".findings:has-text('It is tried now.')")
+    page.wait_for_selector(".findings:has-text('The next try is due.')")
     with here.engine.connect() as db:
         assert db.execute(sa.select(schema.outbox_route.c.next_probe_at)).scalar_one() < later
 

@@ -242,3 +242,14 @@ def test_status_of_an_idle_queue_without_a_worker_is_a_warning(shell: Shell) -> 
 def test_status_is_critical_where_due_messages_meet_no_worker(shell: Shell) -> None:
     enqueue(shell)
     assert shell.json("status", code=2)["states"]["pending"] == 1
+
+
+def test_list_marks_what_may_have_been_sent_twice(shell: Shell, engine: sa.Engine, relay: Catcher) -> None:
+    enqueue(shell, "twice:1")
+    enqueue(shell, "once:1")
+    drain(shell)
+    with engine.begin() as db:
+        doubted = sa.update(email_outbox).where(email_outbox.c.idempotency_key == "twice:1")
+        db.execute(doubted.values(maybe_delivered=True, tries=2))
+    lines = shell("list").stdout.splitlines()
+    assert ["possible double" in line for line in lines] == [False, False, True]

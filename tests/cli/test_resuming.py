@@ -94,7 +94,7 @@ def test_e29_what_the_original_may_have_sent_since_waits_for_a_decision(
 def test_setting_messages_aside_is_asked_for_and_can_be_refused(copied: Shell, engine: sa.Engine) -> None:
     before = states(engine)
     asked = copied("resume", "--confirm-copy", "--sent-since", "1h", given="n\n", code=1)
-    assert "2 messages may have been sent by the original" in asked.stderr
+    assert "The original may have sent 2 messages" in asked.stderr
     assert (states(engine), audited(engine)) == (before, [])
 
 

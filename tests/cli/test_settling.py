@@ -65,6 +65,7 @@ def test_each_answer_settles_what_is_in_doubt_and_is_audited(
 def test_it_arrived_is_said_in_words_and_not_asked(shell: Shell, engine: sa.Engine, outbox: Outbox) -> None:
     doubt(engine, outbox)
     [stored] = rows(engine)
+    assert f"then `outbox-admin settle {stored.id}`" in shell("show", "hello:1").stdout
     assert "is settled: it arrived" in shell("settle", str(stored.id), "--arrived").stdout
     assert rows(engine)[0].sent_at == NOW
 

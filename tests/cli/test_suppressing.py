@@ -35,6 +35,9 @@ def test_an_address_is_added_found_by_enqueue_and_removed(
     with engine.begin() as db:
         receipt = outbox.enqueue(db, Message("JANE@example.com", "s", "t"), idempotency_key="after")
     assert [row.state for row in receipt.suppressed] == ["cancelled"]
+    given = ("enqueue", "--to", "jane@example.com", "--subject", "s", "--text", "t")
+    assert "jane@example.com is on the suppression list" in shell(*given, "--key", "told").stdout
+    assert shell.json(*given, "--key", "as data")["suppressed"] == ["jane@example.com"]
     again = shell("suppress", "add", "jane@example.com", "--reason", "another").stdout
     assert "on the list already" in again
     assert "1 waiting message to it will be cancelled" in again

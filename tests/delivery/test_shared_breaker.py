@@ -368,6 +368,23 @@ def test_the_second_route_takes_over_and_the_first_comes_back(room: Room, relay:
     assert room.states() == {"sent": 5}
 
 
+def test_a_second_route_is_probed_although_the_first_is_open(room: Room, relay: Catcher) -> None:
+    """Else it would be called paused until the first one fails, and be tried only then; no operator could change it."""
+    with Relay({"CONNECT": "421 4.3.2 busy"}) as spare, Relay({"CONNECT": "554 no"}) as first:
+        ways = (route_to(first.port), route_to(spare.port, name="secondary"))
+        one, other = room.dispatcher(*ways), room.dispatcher(*ways)
+        fill(room, 2)
+        play(room, [one, other])
+        first.scripts = ({},)
+        play(room, [one, other], seconds=10)
+        assert (shared(room).gate, shared(room, "secondary").gate) == (Gate.CLOSED, Gate.OPEN)
+        assert len(spare.connections) == 2
+        spare.scripts = ({},)
+        play(room, [one, other], seconds=20)
+        assert (shared(room, "secondary").gate, len(spare.connections)) == (Gate.CLOSED, 3)
+    assert (room.states(), spare.messages) == ({"sent": 2}, [])
+
+
 def test_a_row_says_which_route_took_it_although_another_failed_first(room: Room, relay: Catcher) -> None:
     row_id = room.enqueue()
     with Relay({"CONNECT": "554 no"}) as broken:

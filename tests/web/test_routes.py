@@ -55,7 +55,7 @@ def test_an_operator_brings_the_next_probe_forward_once_and_it_is_audited(
     assert operator.post("/routes/primary/probe").headers["Location"] == "/"
     page = text(operator.page("/"))
     assert "Route primary is tried with the next cycle." in page
-    assert "It is tried now." in page
+    assert "The next try is due." in page
     assert operator.post("/routes/nowhere/probe").status_code == 303
     assert "route nowhere is not paused" in text(operator.page("/"))
     assert [(one.target, one.result) for one in population.audits("probe")] == [
