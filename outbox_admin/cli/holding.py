@@ -157,7 +157,8 @@ def _tell_placed(placed: Hold, waiting: Count, as_json: bool) -> None:
     end = "until it is lifted" if placed.until is None else f"until {stamp(placed.until)}"
     click.echo(f"Hold {placed.id} keeps {_what(placed)} back {end}.")
     number = f"{waiting.value:,}+ messages" if waiting.capped else plural(waiting.value, "message")
-    click.echo(f"{number} wait under it; lift it with `outbox-admin unhold {placed.id}`.")
+    verb = "waits" if number == "1 message" else "wait"
+    click.echo(f"{number} {verb} under it; lift it with `outbox-admin unhold {placed.id}`.")
 
 
 def _what(one: Hold) -> str:
