@@ -122,8 +122,7 @@ class SmtpSession:
 
     def probe(self) -> Reply | Break | None:
         """A fresh connection with all that belongs to it, and NOOP; no message is risked. None when it went well."""
-        if self._link is not None and self._link.tried:
-            self.close()
+        self.close()
         refusal = self.open()
         if refusal is not None or self._link is None:
             return refusal

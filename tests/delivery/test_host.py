@@ -74,7 +74,7 @@ def test_a_stuck_worker_is_not_healthy(room: Room) -> None:
     room.enqueue()
     with (
         Relay({"DOT": silence()}) as relay,
-        hosted(room, route_to(relay.port, final_timeout=600)) as (host, _),
+        hosted(room, route_to(relay.port, final_timeout=600, handover_limit=600)) as (host, _),
     ):
         begun = threading.Event()
         while not (relay.transactions and relay.transactions[-1].content):

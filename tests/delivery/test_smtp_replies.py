@@ -372,6 +372,16 @@ def test_a_probe_connects_and_risks_no_message() -> None:
     assert relay.verbs == ["EHLO", "NOOP", "MAIL", "RCPT", "DATA", "EHLO", "NOOP"]
 
 
+def test_a_probe_does_not_go_by_a_connection_that_was_opened_long_before(clock: FakeClock) -> None:
+    """Nor by its time limit: a lane that works over another route keeps one on which it never sent anything."""
+    with Relay({"NOOP": "451 of an old connection"}, {}) as relay:
+        with session_to(relay, clock=clock.monotonic) as session:
+            assert session.open() is None
+            clock.advance(minutes=5)
+            assert session.probe() is None
+        assert [connection.verbs() for connection in relay.connections] == [["EHLO"], ["EHLO", "NOOP"]]
+
+
 @pytest.mark.parametrize(
     ("script", "phase"),
     [

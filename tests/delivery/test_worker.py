@@ -198,7 +198,7 @@ def test_the_heartbeat_names_the_worker_its_keys_and_its_pauses(room: Room) -> N
 def test_a_worker_is_stuck_when_it_holds_rows_and_records_nothing(room: Room) -> None:
     room.enqueue()
     with Relay({"DOT": silence()}) as relay:
-        worker = room.worker(route_to(relay.port, final_timeout=600))
+        worker = room.worker(route_to(relay.port, final_timeout=600, handover_limit=600))
         worker.start()
         until(lambda: relay.transactions and relay.transactions[-1].content)
         assert (worker.condition().alive, worker.condition().stuck) == (True, False)
