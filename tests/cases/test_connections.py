@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outbox_admin.delivery.routes import Tls
-from tests.cases.hardship import WAIT, Hardship
+from tests.cases.hardship import QUICK, WAIT, Hardship
 from tests.cases.scene import each
 from tests.delivery.room import Room
 from tests.support.certificates import Authority
@@ -240,6 +240,23 @@ def test_oc_42_a_late_reply_is_the_answer_to_nothing_else(room: Room, reply: byt
         scene.assert_sent(scene.control)
         scene.assert_perm(second)
         assert len(scene.relay.connections[0].transactions) == 1
+
+
+async def on_the_next_command(talk: Conversation) -> None:
+    """Silent past the time limit; the verdict comes when the client says something again, if it ever does."""
+    await talk.receive()
+    await talk.perform("250 id=1")
+
+
+def test_oc_42_a_connection_that_owes_a_reply_is_never_used_again(room: Room) -> None:
+    script: Script = {"DOT": on_the_next_command, "RCPT": ["250 ok", "550 5.1.1 no"]}
+    with Hardship(room, script, {"RCPT": ["550 5.1.1 no"]}, route={"final_timeout": QUICK}) as scene:
+        first, second = scene.begin(2)
+        scene.play()
+        scene.assert_temp(first, doubtful=True)
+        scene.assert_sent(scene.control)
+        scene.assert_perm(second)
+        assert scene.relay.connections[0].verbs()[-1] == "DATA"
 
 
 @pytest.mark.parametrize("step", ["MAIL", "RCPT"])
