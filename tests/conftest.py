@@ -17,6 +17,7 @@ from tests.support import children, databases, postgres, skips
 from tests.support.certificates import Authority
 from tests.support.clock import FakeClock
 from tests.support.leaks import Leaks, held
+from tests.support.recycling import Stock
 from tests.support.smtp_peer import SmtpPeer, running_peer
 
 if TYPE_CHECKING:
@@ -113,10 +114,17 @@ def empty_postgres_url(postgres_server: postgres.PostgresServer) -> Iterator[str
         yield url
 
 
+@pytest.fixture(scope="session")
+def postgres_stock(postgres_server: postgres.PostgresServer, postgres_template: str) -> Iterator[Stock]:
+    stock = Stock(postgres_server, postgres_template)
+    yield stock
+    stock.clear()
+
+
 @pytest.fixture
-def postgres_url(postgres_server: postgres.PostgresServer, postgres_template: str) -> Iterator[str]:
+def postgres_url(postgres_stock: Stock) -> Iterator[str]:
     """A migrated database. Mark the test `postgresql`."""
-    with databases.fresh_postgres(postgres_server, template=postgres_template) as url:
+    with postgres_stock.lend() as url:
         yield url
 
 

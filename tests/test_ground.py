@@ -17,7 +17,9 @@ import sqlalchemy as sa
 
 from tests.support.certificates import Authority, ServerCertificate
 from tests.support.clock import FakeClock
+from tests.support.databases import disposable_engine
 from tests.support.ports import HOST
+from tests.support.recycling import Stock
 from tests.support.skips import refuse_skip
 from tests.support.source import ROOT
 
@@ -38,6 +40,51 @@ def test_no_test_sees_the_rows_of_another(engine: sa.Engine, turn: int) -> None:
     with engine.begin() as db:
         db.execute(sa.text("CREATE TABLE only_here (turn INTEGER)"))
     assert "only_here" in sa.inspect(engine).get_table_names()
+
+
+ALTERATIONS = {
+    "a table more": "CREATE TABLE more (number INTEGER)",
+    "a table less": "DROP TABLE retry_plan",
+    "a table renamed": "ALTER TABLE retry_plan RENAME TO plan",
+    "a column renamed": "ALTER TABLE outbox_meta RENAME COLUMN value TO content",
+    "an index less": "DROP INDEX ix_email_attempt_outbox_id",
+    "a rule lifted": "ALTER TABLE outbox_meta ALTER COLUMN value DROP NOT NULL",
+    "another owner's rights": "GRANT SELECT ON outbox_meta TO PUBLIC",
+    "how it is stored": "ALTER TABLE outbox_meta SET (fillfactor = 50)",
+    "a setting": "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET work_mem = 99', current_database()); END $$",
+    "its version": "UPDATE outbox_alembic_version SET version_num = '0001'",
+    "statistics": "ANALYZE outbox_alembic_version",
+}
+
+
+@contextmanager
+def lent(stock: Stock) -> Iterator[tuple[str, sa.Connection]]:
+    """A database of the stock, and a transaction in it that is committed at the end."""
+    with stock.lend() as url, disposable_engine(url) as engine, engine.begin() as db:
+        yield url, db
+
+
+@pytest.mark.postgresql
+def test_a_database_comes_back_empty_and_nobody_is_in_it(postgres_stock: Stock) -> None:
+    with postgres_stock.lend() as url, disposable_engine(url) as engine:
+        other = engine.connect()
+        with engine.begin() as db:
+            db.execute(sa.text("INSERT INTO outbox_meta VALUES ('name', 'value')"))
+        other.execute(sa.text("SELECT count(*) FROM outbox_meta"))
+    with lent(postgres_stock) as (again, db):
+        assert again == url
+        assert db.scalar(sa.text("SELECT count(*) FROM outbox_meta")) == 0
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+def test_a_database_that_was_altered_is_lent_to_nobody_else(postgres_stock: Stock, alteration: str) -> None:
+    with lent(postgres_stock) as (altered, db):
+        db.execute(sa.text(ALTERATIONS[alteration]))
+    with lent(postgres_stock) as (other, db):
+        assert other != altered
+        names = list(db.scalars(sa.text("SELECT datname FROM pg_database")))
+    assert sa.make_url(altered).database not in names
 
 
 @pytest.mark.postgresql

@@ -84,15 +84,25 @@ def copy_sqlite(template: Path, file: Path) -> str:
 @contextmanager
 def fresh_postgres(server: PostgresServer, *, template: str = "template1") -> Iterator[str]:
     """A database of its own on the server; gives its URL and drops it afterwards."""
+    name = copy_postgres(server, template)
+    try:
+        yield server.url(name)
+    finally:
+        drop_postgres(server, name)
+
+
+def copy_postgres(server: PostgresServer, template: str) -> str:
+    """Its name."""
     name = f"outbox_test_{next(_numbers)}"
     with _administration(server) as db:
         # Copying files takes a third of the time of writing the same through the log, as is usual from 15 on.
         strategy = "STRATEGY file_copy" if db.info.server_version >= 150_000 else ""
         db.execute(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}".encode())
-    try:
-        yield server.url(name)
-    finally:
-        administer(server, f"DROP DATABASE {name} WITH (FORCE)")
+    return name
+
+
+def drop_postgres(server: PostgresServer, name: str) -> None:
+    administer(server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 def create_template(server: PostgresServer) -> str:
