@@ -131,3 +131,19 @@ def test_a_key_ring_may_stand_in_a_variable(environ: dict[str, str], variable: s
     assert assemble.ring(found).usable_ids == KeyRing.load(environ["OUTBOX_KEY_RING"]).usable_ids
     assert assemble.outbox(found) is not None
     assert "material" not in repr(found)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize(("own", "standstill"), [("0", "15s"), ("2s", "2s")])
+def test_a_worker_bounds_its_waits_in_each_transaction_where_the_server_does_not(
+    environ: dict[str, str], postgres_url: str, own: str, standstill: str
+) -> None:
+    limited = f"{postgres_url}?options=-c%20idle_in_transaction_session_timeout%3D{own}"
+    engine = assemble.parts(settings(environ, database_url=limited)).engine
+    asked = "SELECT current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout')"
+    found = []
+    for _ in range(2):
+        with engine.begin() as db:
+            found.append(tuple(db.execute(sa.text(asked)).one()))
+    engine.dispose()
+    assert found == [("5s", standstill)] * 2

@@ -23,14 +23,17 @@ pytestmark = pytest.mark.postgresql
 def test_a_frozen_transaction_keeps_no_other_worker_from_sending(
     make_postgres_ground: MakeGround, tmp_path: Path, step: Step
 ) -> None:
-    """Not for longer than PostgreSQL lets a transaction stand still: 15 s, which workers ask for.
+    """Not for longer than the server lets a transaction stand still: 2 s here, by a limit of its own.
 
-    SQLite has one lock for all: there everybody waits until the frozen process goes on or is killed.
+    What workers ask for where it has none is shown in tests/test_assemble.py. SQLite has one lock for all: there
+    everybody waits until the frozen process goes on or is killed.
     """
     halt = Halt(tmp_path / "halt")
     with Relay({}) as relay:
         ground = make_postgres_ground(relay.port)
-        first = ground.start(Fate(step, "halt", nth=2, flag=str(halt.flag)))
+        limited = f"{ground.url}?options=-c%20idle_in_transaction_session_timeout%3D2s"
+        fate = Fate(step, "halt", nth=2, flag=str(halt.flag))
+        first = ground.start(fate, settings={"database_url": limited})
         ground.enqueue()
         assert ground.settles(), first.words()
         (caught,) = ground.enqueue()
