@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.db.rows import counted
 from tests.faults.conftest import MakeGround
 from tests.faults.ground import Ground
 from tests.faults.halting import Halt
@@ -100,4 +101,7 @@ def test_oc_45_workers_that_start_together_deliver_a_thousand_rows_once_each(mak
         assert Counter((row.state, row.attempts) for row in rows) == {("sent", 1): 1000}
         assert len({row.claimed_by for row in rows}) == number
         assert (len(relay.copies), relay.accepted) == (1000, 1000)
-        assert "ERROR" not in ground.logs()
+        assert ground.look(counted) == {"accepted": 1000}
+        logs = ground.logs()
+        assert "ERROR" not in logs
+        assert "@customer.example" not in logs
