@@ -210,7 +210,7 @@ def test_a_run_with_a_skip_of_any_kind_fails_in_ci(tmp_path: Path, kind: str) ->
 
 def test_skips_fail_in_ci_where_the_tests_are_spread_over_processes(tmp_path: Path) -> None:
     run = planted(
-        tmp_path, SKIPS["by itself"], "pytest_make_collect_report, pytest_runtest_makereport", "-n", "2"
+        tmp_path, SKIPS["by itself"], "pytest_make_collect_report, pytest_runtest_makereport", "-n", "1"
     )
     assert run.returncode == 1
     assert b"may not be skipped here" in run.stdout
