@@ -66,8 +66,10 @@ class Dispatcher:
         self._full_cycles = 0
 
     def cycle(self) -> Cycle:
-        """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone, and
-        the routes that are paused beside the one in use."""
+        """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone.
+
+        Then the routes that are paused beside the one in use have their turn to be probed.
+        """
         if self._stopped() or self._common.halted:
             return Cycle(failed=self._common.halted is Halt.UNSEEN)
         if not self._common.keys_fit:

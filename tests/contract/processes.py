@@ -175,20 +175,9 @@ DOORS: dict[str, tuple[str, ...]] = {
 }
 
 
-#: No door knows a database; what it opens and then forks is another thing on each.
-PLACES = [
-    *(("sqlite", door) for door in DOORS),
-    *(
-        pytest.param("postgresql", door, marks=pytest.mark.postgresql)
-        for door in DOORS
-        if "preloaded" in door
-    ),
-]
-
-
 @proves("9c")
 @pytest.mark.slow
-@pytest.mark.parametrize(("database_url", "door"), PLACES, indirect=["database_url"])
+@pytest.mark.parametrize("door", DOORS)
 def test_each_embedded_door_delivers_within_seconds(live: Bench, relay: Catcher, door: str) -> None:
     port = free_port()
     command = DOORS[door]

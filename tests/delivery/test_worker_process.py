@@ -1,9 +1,10 @@
-"""Workers as processes: a message that kills them, signals, and a kill between two rows."""
+"""Workers as processes: a message that kills them, signals, and several of them at one queue."""
 
 from __future__ import annotations
 
 import os
 import signal
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -47,25 +48,25 @@ def lose_all(room: Room) -> None:
 def test_oc_50_a_message_that_kills_its_worker_takes_nobody_along(
     now_room: Room, relay: Catcher, tmp_path: Path
 ) -> None:
-    killer = now_room.enqueue("killer@example.com", priority=0, max_attempts=4)
+    killer = now_room.enqueue("killer@example.com", priority=0)
     for number in range(50):
         now_room.enqueue(f"{number}@example.com")
     codes = []
-    while not codes or (codes[-1] == 137 and len(codes) < 10):
+    while not codes or (codes[-1] == 137 and len(codes) < 20):
         with process(now_room, tmp_path / f"{len(codes)}", relay, "-c", FRAGILE) as running:
             codes.append(running.wait(timeout=120))
         lose_all(now_room)
         if len(codes) == 2:
             assert now_room.states()["sent"] == 50
-    assert codes == [137] * 4 + [0]
+    assert codes == [137] * 8 + [0]
     row = now_room.row(killer)
     assert (row.state, row.attempts, row.cause_kind, row.payload is not None) == (
         "failed",
-        4,
+        8,
         "worker_lost",
         True,
     )
-    assert [attempt.outcome for attempt in now_room.attempts(killer)] == ["worker_lost"] * 4
+    assert [attempt.outcome for attempt in now_room.attempts(killer)] == ["worker_lost"] * 8
     assert len(relay.messages) == 50
 
 
@@ -107,3 +108,20 @@ def test_oc_43_killed_between_two_rows_doubles_one_at_most(
         assert running.wait(timeout=120) == 0
     assert now_room.states() == {"sent": 20}
     assert 20 <= len(relay.messages) <= 21
+
+
+@pytest.mark.slow
+def test_oc_45_five_workers_share_one_queue(now_room: Room, relay: Catcher, tmp_path: Path) -> None:
+    for number in range(300):
+        now_room.enqueue(f"{number}@example.com")
+    folders = [tmp_path / str(number) for number in range(5)]
+    with ExitStack() as stack:
+        drains = [
+            stack.enter_context(process(now_room, folder, relay, *WORKER, "--drain")) for folder in folders
+        ]
+        assert [drain.wait(timeout=120) for drain in drains] == [0] * 5
+    assert now_room.states() == {"sent": 300}
+    assert len({caught.recipients for caught in relay.messages}) == len(relay.messages) == 300
+    logs = b"".join((folder / "log").read_bytes() for folder in folders)
+    assert b"ERROR" not in logs
+    assert b"@example.com" not in logs
