@@ -6,7 +6,8 @@ Exit codes of every command: 0 done; 1 warning, or refused with nothing changed;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import IO, Any, ClassVar
 
@@ -14,6 +15,10 @@ import click
 import sqlalchemy as sa
 
 from outbox_admin.errors import ConfigurationError, OutboxError
+
+#: Characters of an argument that an error repeats; of a longer one its beginning and its end.
+LONGEST = 80
+_BEGINNING, _END = 50, 29
 
 
 class Stop(click.ClickException):
@@ -68,9 +73,15 @@ class Commands(click.Group):
         for number, given in enumerate(args, start=1):
             if not given.isascii() and any("\ud800" <= character <= "\udfff" for character in given):
                 raise click.UsageError(f"Argument {number} is not valid UTF-8.", ctx)
-        return super().parse_args(ctx, args)
+        ctx.meta[__name__] = tuple(args)
+        with _short_echoes(args):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        with _short_echoes(ctx.meta[__name__]):
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except ConfigurationError as fault:
@@ -83,6 +94,25 @@ class Commands(click.Group):
             raise  # whoever read our output has seen enough; click ends quietly
         except OSError as fault:
             raise Critical(_file_sentence(fault)) from None
+
+
+@contextmanager
+def _short_echoes(args: Sequence[str]) -> Iterator[None]:
+    """Whatever complains, a long argument is not repeated whole."""
+    try:
+        yield
+    except click.ClickException as complaint:
+        vars(complaint).update(message=shortened(complaint.message, args))  # final only to a type checker
+        raise
+
+
+def shortened(message: str, args: Sequence[str]) -> str:
+    """``message`` with those of ``args`` that stand in it cut to :data:`LONGEST`, as given or in lower case."""
+    given = {*args, *(arg.partition("=")[2] for arg in args if arg.startswith("--"))}
+    for long in sorted((arg for arg in given if len(arg) > LONGEST), key=len, reverse=True):
+        for said in (long, long.casefold()):
+            message = message.replace(said, f"{said[:_BEGINNING]}…{said[-_END:]}")
+    return message
 
 
 def database_sentence(fault: sa.exc.SQLAlchemyError) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 
 import click
 
@@ -15,16 +14,7 @@ from outbox_admin.cli.repair import WORDS, note, tell
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads.rows import MessageDetail
 from outbox_admin.db.store import operator
-from outbox_admin.db.store.operator import RetryResult
-
-
-class Answer(StrEnum):
-    """In the audit log's words."""
-
-    RESEND = "resend"
-    ARRIVED = "arrived"
-    GIVE_UP = "gave_up"
-
+from outbox_admin.db.store.operator import Answer, RetryResult
 
 _DONE = {
     Answer.RESEND: "waits to be sent again",

@@ -52,8 +52,9 @@ def add(recipient: str, reason: str, as_json: bool) -> None:
     key, why = _key(recipient), reason_of(reason)
     with desk() as at:
         added = store.add(at.db, recipient_key=key, reason=why, who=actor(), now=at.now)
-        waiting = reads.waiting(at.db, key)
         audit.add(at.db, at=at.now, actor=actor(), action="suppress", target=TARGET, count=1 if added else 0)
+    with reading() as after:  # to count must not keep anybody waiting
+        waiting = reads.waiting(after.db, key)
     if as_json:
         print_json({"added": added, "waiting": waiting})
         return

@@ -85,7 +85,7 @@ def passwd(name: str, password_file: str | None) -> None:
         closed = any(one.disabled_at and one.name == name.casefold() for one in people.everybody(at.db))
     click.echo(f"{name.casefold()} has a new password and is signed out everywhere.")
     if closed:
-        click.echo("The account stays closed; `outbox-admin users add` makes another one.")
+        click.echo("The account stays closed; `outbox-admin users enable` opens it again.")
 
 
 @users.command()
@@ -102,6 +102,26 @@ def disable(name: str) -> None:
             raise Refused(f"There is no open account called {name.casefold()}.")
         _note(at, "user_disabled", name)
     click.echo(f"{name.casefold()} may not sign in any more.")
+
+
+@users.command()
+@click.argument("name")
+def enable(name: str) -> None:
+    """Open a closed account again, with the role and the password it had.
+
+    Exits 1 where no such account is closed.
+
+    \b
+    Example:
+      outbox-admin users enable grace
+    """
+    with desk() as at:
+        if not store.enable(at.db, name=name):
+            raise Refused(
+                f"There is no closed account called {name.casefold()}; see `outbox-admin users list`."
+            )
+        _note(at, "user_enabled", name)
+    click.echo(f"{name.casefold()} may sign in again, with the password as before.")
 
 
 def _note(at: Desk, action: str, name: str) -> None:

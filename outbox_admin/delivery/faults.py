@@ -24,6 +24,15 @@ def describe(error: BaseException) -> str:
     return f"{name} at {file}:{place.tb_lineno}"
 
 
+def is_login_refused(error: DBAPIError) -> bool:
+    """Whether a PostgreSQL server was reached, asked for a password, and then let nobody in.
+
+    The driver tells no SQLSTATE of a connection that never came about; its text is the server's, in any language.
+    """
+    attempt = getattr(error.orig, "pgconn", None)
+    return attempt is not None and bool(attempt.used_password or attempt.needs_password)
+
+
 def is_refusal(error: Exception) -> bool:
     """Whether a statement failed for what stands in it, so that its repetition will fail too.
 

@@ -101,7 +101,7 @@ class Handover:
         until = now + self.parts.rules.handover_limit + len(ready.composed.content) / OCTETS_PER_SECOND
         if not self.hand.begin(Open(claim, way.route, started_at, now, until)):
             return None
-        self.turns.begun = False
+        self.turns.start()
         outcome: Outcome
         try:
             outcome = self.ways.deliver(way, ready.composed, first_fault_at=claim.channel_fault_at)

@@ -140,7 +140,7 @@ class Lane:
         """A database that does not answer is asked again a few times: nobody else comes back for what is due."""
         cycle = self.drain()
         for _ in range(DRAIN_RETRIES):
-            if not cycle.failed or self._common.stopping.asked.wait(1.0):
+            if not cycle.failed or self._parts.clock.wait(self._common.stopping.asked, 1.0):
                 break
             cycle = self.drain()
         self.drained = cycle

@@ -35,9 +35,9 @@ class Turns:
         self._slot: Slot | None = None
         self._envelope = 0.0
         self._began = 0.0
-        #: The last :meth:`take` gave no turn: the content was never begun.
+        #: Of the present hand-over, by :meth:`take`: no turn was given, the content was never begun.
         self.withheld = False
-        #: Of the present hand-over; read by other threads. After a cut it becomes true no more.
+        #: And the contrary; read by other threads. After a cut it becomes true no more.
         self.begun = False
 
     @property
@@ -47,7 +47,6 @@ class Turns:
 
     def reserve(self, route: str) -> bool:
         """Before the mark: waits until it is time to begin the envelope. False: begin nothing, let go of the rows."""
-        self.withheld = False
         limit = self._limits.get(route)
         if limit is None:
             return True
@@ -60,6 +59,10 @@ class Turns:
         stopped = self._wait(self._until(slot.at) - self._envelope)
         self._began = self._now()
         return not stopped
+
+    def start(self) -> None:
+        """A hand-over begins, of which nothing is known yet."""
+        self.withheld = self.begun = False
 
     def take(self, route: str) -> bool:
         """Directly before the content: waits for the slot. False: nothing may be sent, :attr:`withheld` says so too."""

@@ -11,8 +11,6 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 
-import sqlalchemy as sa
-
 from outbox_admin.core import health
 from outbox_admin.db.store import workers
 from outbox_admin.delivery.aside import ended_before, within
@@ -22,6 +20,7 @@ from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.heartbeat import Heartbeat
 from outbox_admin.delivery.lanes import Lane
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.patience import until_it_answers
 from outbox_admin.delivery.reports import Condition, Drained
 from outbox_admin.delivery.sign import Sign
 from outbox_admin.delivery.signals import Call, finishing
@@ -32,8 +31,6 @@ STUCK_AFTER = health.STUCK_AFTER.total_seconds()
 #: given back, for which REST_LEAST are left in any case. With the poller's end and the last word (two) a grace of 25 s
 #: is over after 29.6: gunicorn kills after 30, and does not ask what was still being written.
 ABORT_LIMIT, REST_LIMIT, REST_LEAST, POLLER_LEAST = 1.5, 2.5, 1.0, 0.1
-#: Seconds between two tries to reach the database at the start: doubling from the first to the last.
-AGAIN_FIRST, AGAIN_LAST = 1.0, 30.0
 
 __all__ = ["Condition", "Drained", "Worker"]
 
@@ -130,17 +127,8 @@ class Worker:
         return Condition(alive=all(threads), stuck=self._stuck(), opened=self.upkeep.opened)
 
     def _open_at_last(self, before: Callable[[], object], call: Call) -> None:
-        pause = AGAIN_FIRST
-        while True:
-            try:
-                before()
-                break
-            except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
-                log.error("the database does not answer, the worker waits for it: %s", describe(error))
-            if call.wait(pause):
-                return
-            pause = min(pause * 2, AGAIN_LAST)
-        self._open()
+        if until_it_answers(before, call):
+            self._open()
 
     def _open(self) -> None:
         self._sign.started_at = self.parts.clock.now()

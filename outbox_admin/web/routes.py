@@ -49,7 +49,7 @@ def probe(route: str) -> BaseResponse:
     note = (
         f"Route {route} is tried with the next cycle."
         if done
-        else f"Nothing was changed: route {route} is not paused."
+        else f"Nothing was changed: route {route} is not paused, nor does a worker pause it alone."
     )
     return leave_note(redirect(url_for("outbox.overview.show"), 303), note[:300])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from uuid import UUID
 
 from flask import Blueprint, redirect, render_template, url_for
@@ -11,7 +10,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.store import operator
-from outbox_admin.db.store.operator import RetryResult
+from outbox_admin.db.store.operator import Answer, RetryResult
 from outbox_admin.web import audit
 from outbox_admin.web.detail import detail
 from outbox_admin.web.frame import leave_note
@@ -22,24 +21,19 @@ from outbox_admin.web.visit import Role, Visit, visit
 pages = Blueprint("settle", __name__)
 
 
-class Answer(StrEnum):
-    """As they stand in the address."""
-
-    ARRIVED = "arrived"
-    RESEND = "resend"
-    GIVE_UP = "give-up"
+#: As they stand in the address.
+ANSWERS = {"arrived": Answer.ARRIVED, "resend": Answer.RESEND, "give-up": Answer.GIVE_UP}
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One answer's question: ``done`` is said afterwards, ``result`` is the audit log's word."""
+    """One answer's question; ``done`` is said afterwards."""
 
     title: str
     touches: str
     warning: str
     button: str
     done: str
-    result: str
 
 
 WORDS = {
@@ -49,7 +43,6 @@ WORDS = {
         "Say so only if the relay's log shows its Message-ID, or the recipient has it.",
         "It arrived",
         "The message is settled: it arrived.",
-        "arrived",
     ),
     Answer.RESEND: Words(
         "Send it again?",
@@ -57,7 +50,6 @@ WORDS = {
         "If the relay took it after all, the recipient gets a second copy.",
         "Send it again",
         "The message is queued again, with all its attempts.",
-        "resend",
     ),
     Answer.GIVE_UP: Words(
         "Give it up?",
@@ -65,7 +57,6 @@ WORDS = {
         "If the relay did not take it, the recipient never gets this message.",
         "Give it up",
         "The message is given up.",
-        "gave_up",
     ),
 }
 
@@ -76,7 +67,7 @@ def ask(row_id: UUID, answer: str) -> BaseResponse:
     message = found(row_id)
     if message.state is not State.UNCERTAIN:
         return page_of(message, note=_too_late(message.state), code=409)
-    view, words = detail(visit(), message), WORDS[Answer(answer)]
+    view, words = detail(visit(), message), WORDS[ANSWERS[answer]]
     return BaseResponse(
         render_template("outbox/settle.html", view=view, words=words, answer=answer), mimetype="text/html"
     )
@@ -86,10 +77,10 @@ def ask(row_id: UUID, answer: str) -> BaseResponse:
 @access(Role.OPERATOR)
 def apply(row_id: UUID, answer: str) -> BaseResponse:
     """409 where somebody, or a late result, was first."""
-    asking, wanted = visit(), Answer(answer)
+    asking, wanted = visit(), ANSWERS[answer]
     message = found(row_id)
     refusal = _apply(asking, row_id, wanted) if message.state is State.UNCERTAIN else _too_late(message.state)
-    audit.record(asking, "settle", target=str(row_id), result="refused" if refusal else WORDS[wanted].result)
+    audit.record(asking, "settle", target=str(row_id), result="refused" if refusal else wanted)
     asking.db.commit()
     if refusal:
         return page_of(found(row_id), note=refusal, code=409)

@@ -73,6 +73,17 @@ def test_octets_that_are_no_text_are_wrong_usage(shell: Shell, command: str) -> 
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("show",), ("retry",), ("probe",), ("users", "enable"), ("unhold",), ("hold",), ("list", "--state"), ()],
+)
+def test_a_long_argument_is_not_repeated_whole(shell: Shell, command: tuple[str, ...]) -> None:
+    long = "x" * 51 + "Y" * 5000 + "z" * 30
+    complaint = shell(*command, long, code=None).stderr
+    assert "x" * 50 + "…" + "z" * 29 in complaint
+    assert len(complaint) < 500
+
+
 def test_an_unexpected_fault_keeps_its_traceback() -> None:
     @click.command()
     def fails() -> None:

@@ -129,6 +129,10 @@ def test_users_are_added_listed_changed_and_closed(shell: Shell, count: Any) -> 
     assert (user["name"], user["role"], user["disabled_at"] is None) == ("grace", "operator", False)
     assert "password" not in json.dumps(user)
     assert count("audit_entry") == 4
+    shell("users", "enable", "Grace")
+    (again,) = shell.json("users", "list")["users"]
+    assert (again["role"], again["disabled_at"], count("audit_entry")) == ("operator", None, 5)
+    assert "no closed account" in shell("users", "enable", "grace", code=1).stderr
     assert (
         "no account" in shell("users", "passwd", "ada", "--password-file", "-", given=PASSWORD, code=1).stderr
     )

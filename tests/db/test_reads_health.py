@@ -57,6 +57,18 @@ def test_held_rows_are_counted_beside_and_never_due(engine: sa.Engine, clock: Fa
     assert read(engine, clock).oldest_pending == 5 * 3600.0
 
 
+def test_behind_more_held_rows_than_are_counted_the_next_due_row_is_the_oldest(
+    engine: sa.Engine, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "CAP", 2)
+    population = Population(engine, clock.now())
+    for hours in (5, 4, 3):
+        population.message("pending", held="hold:1", first_due_at=clock.now() - timedelta(hours=hours))
+    assert read(engine, clock).oldest_pending is None
+    population.message("pending", first_due_at=clock.now() - timedelta(hours=2))
+    assert read(engine, clock).oldest_pending == 2 * 3600.0
+
+
 def test_the_earliest_due_of_all_priorities(engine: sa.Engine, clock: FakeClock) -> None:
     population = Population(engine, clock.now())
     for priority, seconds in ((0, 10), (1, 40), (2, 30)):

@@ -47,7 +47,7 @@ def heartbeat(room: Room) -> Any:
 
 def test_a_lane_outlasts_a_cycle_that_cannot_even_break_off(room: Room, relay: Catcher) -> None:
     room.enqueue()
-    worker = room.worker(route_to(relay.port))
+    worker = room.worker(route_to(relay.port), rules=room.rules(cycle=0.05))
     lane = worker.lanes[0]
     cycle, broken = lane.dispatcher.cycle, threading.Event()
 

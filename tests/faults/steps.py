@@ -12,6 +12,7 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -64,7 +65,8 @@ class Fate:
 class Plan:
     """One worker process.
 
-    ``fast_by`` is the error of its host's clock; ``shift`` the file that says how far all time is ahead.
+    ``fast_by`` is the error of its host's clock; ``shift`` the file that says how far all time is ahead. ``patience``:
+    how many seconds it waits for a busy SQLite, once it has been at work; as long as the product does where it is 0.
     """
 
     environ: dict[str, str]
@@ -73,6 +75,7 @@ class Plan:
     fate: Fate | None = None
     fast_by: float = 0.0
     shift: str = ""
+    patience: float = 0.0
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -211,8 +214,14 @@ def build(plan: Plan) -> Worker:
     doom = Doom(plan.fate)
     engine = assemble.engine(settings)
     doom.watch(engine)
+    if plan.patience:
+        sa.event.listen(engine, "begin", _less_patient(plan.patience))
     parts = assemble.parts(settings, over=engine, chance=chance(plan, doom))
     return Worker(replace(parts, ring=Ring(parts.ring, doom)), lanes=plan.lanes)
+
+
+def _less_patient(seconds: float) -> Callable[[sa.Connection], object]:
+    return lambda db: db.exec_driver_sql(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
 
 
 def live(plan: Plan) -> int:

@@ -13,6 +13,8 @@ from tests.faults.steps import Fate, Step
 from tests.support.relay import Relay, then
 from tests.support.waiting import until
 
+PATIENCE = 0.3  #: seconds; tests/db/test_sqlite.py says how many there are in production
+
 
 @pytest.fixture
 def database_url(sqlite_url: str) -> str:
@@ -20,7 +22,6 @@ def database_url(sqlite_url: str) -> str:
     return sqlite_url
 
 
-@pytest.mark.slow
 def test_oc_52_a_claim_that_finds_the_database_busy_is_skipped(
     make_ground: MakeGround, tmp_path: Path
 ) -> None:
@@ -28,7 +29,7 @@ def test_oc_52_a_claim_that_finds_the_database_busy_is_skipped(
     with Relay({}) as relay:
         ground = make_ground(relay.port)
         ground.enqueue(3)
-        worker = ground.start(Fate(Step.DRAWING, "halt", nth=2, flag=str(halt.flag)))
+        worker = ground.start(Fate(Step.DRAWING, "halt", nth=2, flag=str(halt.flag)), patience=PATIENCE)
         assert halt.reached(), worker.words()
         with ground.engine.begin():  # BEGIN IMMEDIATE: a producer in a long transaction
             halt.release()
@@ -39,7 +40,6 @@ def test_oc_52_a_claim_that_finds_the_database_busy_is_skipped(
         assert len(relay.messages) == 3
 
 
-@pytest.mark.slow
 def test_oc_52_a_result_that_finds_the_database_busy_is_written_until_it_stands(
     make_ground: MakeGround, tmp_path: Path
 ) -> None:
@@ -47,7 +47,7 @@ def test_oc_52_a_result_that_finds_the_database_busy_is_written_until_it_stands(
     with Relay({"DOT": [then(halt.action(taken=True), "250 2.0.0 OK")]}) as relay:
         ground = make_ground(relay.port)
         (row_id,) = ground.enqueue()
-        worker = ground.start()
+        worker = ground.start(patience=PATIENCE)
         assert halt.reached(), worker.words()
         with ground.engine.begin():
             halt.release()

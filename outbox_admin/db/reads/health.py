@@ -16,7 +16,7 @@ from outbox_admin.core.health import Count, Crew, Figures, Finding, Level, Missi
 from outbox_admin.core.lifecycle import LIVE, PRIORITIES, State
 from outbox_admin.db.reads import crew as crews
 from outbox_admin.db.reads import deployment, holds
-from outbox_admin.db.reads.counts import capped, count_states, expired_since
+from outbox_admin.db.reads.counts import CAP, capped, count_states, expired_since
 from outbox_admin.db.reads.routes import pauses
 from outbox_admin.db.reads.rows import Database, state_in
 from outbox_admin.db.schema import email_outbox as outbox
@@ -98,17 +98,25 @@ def _earliest_due(db: Database, *, now: datetime) -> datetime | None:
 
 
 def _first_open(db: Database, *, now: datetime) -> datetime | None:
-    query = (
-        sa.select(outbox.c.first_due_at)
-        .where(
-            state_in(LIVE),
-            sa.or_(outbox.c.held.is_(None), outbox.c.held == "alone"),
-            outbox.c.first_due_at <= now,
-        )
-        .order_by(outbox.c.first_due_at)
-        .limit(1)
-    )
+    """Of the oldest :data:`CAP` open rows. Where all of those are held, of as many that are due next."""
+    first, held = outbox.c.first_due_at, outbox.c.held
+    oldest = sa.select(first, held).where(state_in(LIVE), first <= now).order_by(first).limit(CAP).subquery()
+    free = sa.or_(oldest.c.held.is_(None), oldest.c.held == "alone")
+    query = sa.select(oldest.c.first_due_at).where(free).order_by(oldest.c.first_due_at).limit(1)
     found: datetime | None = db.execute(query).scalar()
+    return found or _first_of_due(db, now=now)
+
+
+def _first_of_due(db: Database, *, now: datetime) -> datetime | None:
+    due = (
+        sa.select(outbox.c.first_due_at)
+        .where(state_in((State.PENDING,)), outbox.c.held.is_(None))
+        .order_by(outbox.c.priority, outbox.c.due_at)
+        .limit(CAP)
+        .subquery()
+    )
+    first = sa.select(sa.func.min(due.c.first_due_at)).where(due.c.first_due_at <= now)
+    found: datetime | None = db.execute(first).scalar()
     return found
 
 
@@ -117,12 +125,16 @@ def _age(since: datetime | None, now: datetime) -> float | None:
 
 
 def _held(db: Database) -> dict[str, Count]:
-    """By the word before the colon. Rows of a missing key are counted by key, rows held ``alone`` are due."""
-    pending = state_in((State.PENDING,))
+    """By the word before the colon. Rows of a missing key are counted by key, rows held ``alone`` are due.
+
+    A range, since SQLite scans the table for one word where its statistics know only another.
+    """
+    held = outbox.c.held
+    stamped = sa.and_(state_in((State.PENDING,)), held.is_not(None))
     return {
-        "hold": capped(db, pending, outbox.c.held.like("hold:%")),
-        "format": capped(db, pending, outbox.c.held == "format"),
-        "unreadable": capped(db, pending, outbox.c.held == "unreadable"),
+        "hold": capped(db, stamped, held.like("hold:%")),
+        "format": capped(db, stamped, held.between("format", "format")),
+        "unreadable": capped(db, stamped, held.between("unreadable", "unreadable")),
     }
 
 

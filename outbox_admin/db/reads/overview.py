@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+import sqlalchemy as sa
+
 from outbox_admin.core.health import Count
-from outbox_admin.core.lifecycle import State
+from outbox_admin.core.lifecycle import PRIORITIES, State
 from outbox_admin.db.reads.counts import capped
 from outbox_admin.db.reads.health import Health
 from outbox_admin.db.reads.rows import Database, state_in
@@ -31,7 +33,9 @@ class Tiles:
 def tiles(db: Database, health: Health, *, now: datetime) -> Tiles:
     """Counts what ``health`` has not counted already."""
     pending, sending = state_in((State.PENDING,)), state_in((State.SENDING,))
-    free, counts = outbox.c.held.is_(None), health.counts
+    counts = health.counts
+    # The priorities stand first in the index of due rows: with them the time is looked up in it.
+    free = sa.and_(outbox.c.held.is_(None), outbox.c.priority.in_(PRIORITIES))
     return Tiles(
         due=capped(db, pending, free, outbox.c.due_at <= now),
         later=capped(db, pending, free, outbox.c.due_at > now),

@@ -58,17 +58,25 @@ def active(db: Database, *, now: datetime) -> list[Hold]:
 def covering(now: Moment) -> sa.ScalarSelect[str]:
     """In a statement on the outbox: the stamp of the oldest hold that covers its row, or NULL."""
     stamp = sa.literal(STAMP, sa.Text) + sa.func.replace(sa.cast(hold.id, sa.Text), "-", "")
-    covers = sa.or_(
-        hold.scope == Scope.EVERYTHING.value,
-        sa.and_(hold.scope == Scope.TEMPLATE.value, hold.value == row.template_key),
-        sa.and_(hold.scope == Scope.DOMAIN.value, sa.func.lower(row.recipient_key).like(_DOMAIN)),
-    )
-    oldest = sa.select(sa.func.min(stamp)).where(_lasting(now), covers)  # ids grow with time; no sorting
+    oldest = sa.select(sa.func.min(stamp)).where(_lasting(now), _COVERS)  # ids grow with time; no sorting
     return oldest.correlate(email_outbox).scalar_subquery()
+
+
+def covered_by(one: Hold) -> sa.ColumnElement[bool]:
+    """In a statement on the outbox: whether this hold covers its row."""
+    this = sa.select(hold.id).where(hold.id == one.id, _COVERS)
+    return this.correlate(email_outbox).exists()
 
 
 #: ``.example.com`` is the end of the address, ``example.com`` all of it from the at sign on. Neither holds a wildcard.
 _DOMAIN = sa.case((hold.value.like(".%"), sa.literal("%") + hold.value), else_=sa.literal("%@") + hold.value)
+
+#: Whether a hold covers a row of the outbox, in a statement on both.
+_COVERS = sa.or_(
+    hold.scope == Scope.EVERYTHING.value,
+    sa.and_(hold.scope == Scope.TEMPLATE.value, hold.value == row.template_key),
+    sa.and_(hold.scope == Scope.DOMAIN.value, sa.func.lower(row.recipient_key).like(_DOMAIN)),
+)
 
 
 def stamp(db: Database, ids: Collection[UUID], *, now: datetime) -> set[UUID]:

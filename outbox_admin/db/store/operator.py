@@ -35,6 +35,14 @@ class RetryResult(StrEnum):
     UNKNOWN = "unknown"  #: no such message
 
 
+class Answer(StrEnum):
+    """What an operator says of a message in doubt, in the audit log's words."""
+
+    ARRIVED = "arrived"
+    RESEND = "resend"
+    GIVE_UP = "gave_up"
+
+
 _ANY = in_state(State.FAILED, State.UNCERTAIN)
 _WITH_PAYLOAD = row.payload.is_not(None)
 

@@ -40,6 +40,13 @@ def disable(db: Database, *, name: str, now: datetime) -> bool:
     )
 
 
+def enable(db: Database, *, name: str) -> bool:
+    """Opens a closed account again, with the password it had. False where there is none, or it is open."""
+    closed = (user.name == name.casefold(), user.disabled_at.is_not(None))
+    opened = sa.update(console_user).where(*closed).values(disabled_at=None).returning(user.id)
+    return db.execute(opened).first() is not None
+
+
 def renew_hash(db: Database, user_id: UUID, *, password_hash: str) -> None:
     """The same password under newer cost figures; sessions stay."""
     db.execute(sa.update(console_user).where(user.id == user_id).values(password_hash=password_hash))
