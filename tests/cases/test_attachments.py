@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import base64
 
-import pytest
-
 from outbox_admin import Attachment
 from tests.cases.scene import Scene, each
 from tests.support import mail
-
-
-@pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    """No database knows what is attached; that each keeps a payload whole is seen in test_bodies.py."""
-    return sqlite_url
 
 
 def by_hand(name: str, content_type: str, content: bytes, inline_id: str | None = None) -> dict[str, str]:

@@ -7,19 +7,11 @@ import json
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from tests.cases.scene import BATCH, Scene, each
 from tests.support import mail
 
 WHOLE = '"to":"jane@example.com","subject":"s","text":"t"'  #: stands in documents below by its name
 DEEP = 100_000
-
-
-@pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    """No database knows what a payload says; that each keeps it whole is seen in test_bodies.py."""
-    return sqlite_url
 
 
 def octets(document: str) -> bytes:

@@ -38,12 +38,6 @@ _OURS_TO_CHANGE = {"bcc", "resent-bcc", "content-transfer-encoding", "content-ty
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    """No database knows what a file says; that each keeps it whole is seen in tests/cases/test_bodies.py."""
-    return sqlite_url
-
-
-@pytest.fixture
 def relay(shell: Shell) -> Iterator[Catcher]:
     with Catcher() as running:
         to_relay(shell, running.port)
