@@ -178,6 +178,7 @@ def host() -> Host:
     hosted = Host(
         lambda: worker(settings, kind="gunicorn", over=database),
         engine=database,
+        source=database_time(host_time),
         token=settings.metrics_token,
     )
     AfterFork(hosted.start).arm()

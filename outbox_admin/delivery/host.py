@@ -22,6 +22,7 @@ from outbox_admin.errors import ConfigurationError
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
+    from outbox_admin.delivery.clock import Source
     from outbox_admin.delivery.worker import Worker
 
 JSON = "application/json"
@@ -31,10 +32,13 @@ log = logging.getLogger("outbox_admin.delivery")
 
 
 class Host:
-    """The WSGI application. ``make`` builds the worker, in the process that shall run it."""
+    """The WSGI application. ``make`` builds the worker, in the process that shall run it; ``source`` tells the time."""
 
-    def __init__(self, make: Callable[[], Worker], *, engine: sa.Engine, token: str | None) -> None:
+    def __init__(
+        self, make: Callable[[], Worker], *, engine: sa.Engine, source: Source, token: str | None
+    ) -> None:
         self._make = make
+        self._source = source
         self._engine = engine.execution_options(sqlite_begin="DEFERRED")
         self._token = token
         self._worker: Worker | None = None
@@ -79,14 +83,14 @@ class Host:
         return _fine("ready")
 
     def _metrics(self, environ: WSGIEnvironment) -> Answer:
-        """Without a configured token there is no such page."""
-        if self._token is None or self._worker is None:
+        """The queue's figures, whatever became of the worker. Without a configured token there is no such page."""
+        if self._token is None:
             return _not_found(environ)
         if not metrics.allowed(environ.get("HTTP_AUTHORIZATION"), self._token):
             return "401 Unauthorized", JSON, _body("unauthorized")
         try:
             with self._engine.begin() as db:
-                page = metrics.exposition(db, now=self._worker.parts.clock.now())
+                page = metrics.exposition(db, now=self._source(db))
         except sa.exc.SQLAlchemyError as error:
             log.error("no figures: %s", describe(error))
             return _unavailable("unavailable")

@@ -31,6 +31,12 @@ from tests.support.waiting import until
 CHECKOUT = Path(__file__).parents[2]
 
 
+def host_of(
+    room: Room, make: Callable[[], Worker], *, engine: sa.Engine | None = None, token: str | None = None
+) -> Host:
+    return Host(make, engine=engine or room.engine, source=lambda db: room.clock.now(), token=token)
+
+
 def get(host: Host, path: str, **environ: str) -> tuple[str, dict[str, str], bytes]:
     answer: list[Any] = []
 
@@ -50,7 +56,7 @@ def status(host: Host, path: str) -> tuple[int, str]:
 @contextmanager
 def hosted(room: Room, *routes: Any, token: str | None = TOKEN) -> Iterator[tuple[Host, Worker]]:
     worker = room.worker(*routes, kind="gunicorn")
-    host = Host(lambda: worker, engine=room.engine, token=token)
+    host = host_of(room, lambda: worker, token=token)
     host.start()
     try:
         yield host, worker
@@ -59,7 +65,7 @@ def hosted(room: Room, *routes: Any, token: str | None = TOKEN) -> Iterator[tupl
 
 
 def test_a_host_is_ready_when_its_worker_has_its_keys(room: Room) -> None:
-    waiting = Host(lambda: pytest.fail("not started here"), engine=room.engine, token=None)
+    waiting = host_of(room, lambda: pytest.fail("not started here"))
     assert status(waiting, "/healthz") == (200, "starting")
     assert status(waiting, "/readyz") == (503, "starting")
     with hosted(room) as (host, worker):
@@ -87,7 +93,7 @@ def test_a_refused_start_is_told_and_the_host_stays(room: Room) -> None:
     def refuse() -> Worker:
         raise ConfigurationError("OUTBOX_KEY_RING: no such file")
 
-    host = Host(refuse, engine=room.engine, token=None)
+    host = host_of(room, refuse)
     host.start()
     assert status(host, "/healthz") == (503, "refused")
     assert status(host, "/readyz")[0] == 503
@@ -99,7 +105,7 @@ def test_a_start_that_breaks_off_is_told_without_its_text(
     def breaks() -> Worker:
         raise ValueError("postgresql://outbox:hunter2@db.example")
 
-    host = Host(breaks, engine=room.engine, token=None)
+    host = host_of(room, breaks)
     host.start()
     assert status(host, "/healthz") == (503, "refused")
     assert "no worker is started: ValueError" in caplog.text
@@ -109,7 +115,7 @@ def test_a_start_that_breaks_off_is_told_without_its_text(
 def test_figures_that_cannot_be_read_are_unavailable(room: Room, tmp_path: Path) -> None:
     empty = sa.create_engine(f"sqlite:///{tmp_path}/empty.db")
     with hosted(room) as (_, worker):
-        host = Host(lambda: worker, engine=empty, token=TOKEN)
+        host = host_of(room, lambda: worker, engine=empty, token=TOKEN)
         host._worker = worker
         line, _, _ = get(host, "/metrics", HTTP_AUTHORIZATION=f"Bearer {TOKEN}")
         assert line.startswith("503")
@@ -119,7 +125,7 @@ def test_figures_that_cannot_be_read_are_unavailable(room: Room, tmp_path: Path)
 def test_a_database_without_our_tables_is_not_ready(room: Room, tmp_path: Path) -> None:
     empty = sa.create_engine(f"sqlite:///{tmp_path}/empty.db")
     with hosted(room) as (_, worker):
-        host = Host(lambda: worker, engine=empty, token=None)
+        host = host_of(room, lambda: worker, engine=empty)
         host._worker = worker
         assert status(host, "/readyz") == (503, "unavailable")
     empty.dispose()
@@ -136,6 +142,14 @@ def test_figures_need_the_token_and_a_head_has_no_body(room: Room) -> None:
         assert get(host, "/metrics", HTTP_AUTHORIZATION=f"Bearer {TOKEN}")[0].startswith("404")
 
 
+def test_the_queues_figures_are_there_before_the_worker_is_and_where_it_is_refused(room: Room) -> None:
+    room.enqueue()
+    host = host_of(room, lambda: pytest.fail("not started here"), token=TOKEN)
+    line, _, body = get(host, "/metrics", HTTP_AUTHORIZATION=f"Bearer {TOKEN}")
+    assert line == "200 OK"
+    assert b'outbox_messages{state="pending"} 1.0' in body
+
+
 @contextmanager
 def gunicorn(
     environ: dict[str, str], log: Path, *options: str
@@ -148,6 +162,15 @@ def gunicorn(
     ):
         wait_for_port(port)
         yield server, port
+
+
+def answer(port: int, path: str) -> int:
+    try:
+        with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=60) as page:
+            return int(page.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
 
 
 def workers(room: Room) -> list[Any]:
@@ -175,8 +198,7 @@ def test_oc_58_each_gunicorn_worker_has_one_worker_and_the_master_none(
         request.add_header("Authorization", f"Bearer {TOKEN}")
         with urllib.request.urlopen(request, timeout=60) as page:
             assert b'outbox_messages{state="sent"} 40.0' in page.read()
-        with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=60) as page:
-            assert page.status == 200
+        assert until(lambda: answer(port, "/readyz") == 200), log.read_text()
         server.terminate()
         assert server.wait(timeout=120) == 0
     assert {row.state for row in workers(now_room)} == {"stopped"}
