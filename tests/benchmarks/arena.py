@@ -95,11 +95,14 @@ class Arena:
 
     def profile(self, bout: Bout, folder: Path) -> None:
         """One more drain, under the profiler; its speed is no figure."""
+        told = {"BENCH_MESSAGES": str(bout.mails)}
         into = folder / re.sub(r"\W+", "-", bout.name).strip("-")
         with self._sink() as sink, self._copy(bout) as url:
             place = Place(url, sink.port, self.folder)
             programs = [
-                Program([sys.executable, str(PROFILER), str(into / str(number)), *one.command], one.environ)
+                Program(
+                    [sys.executable, str(PROFILER), str(into / str(number)), *one.command], one.environ | told
+                )
                 for number, one in enumerate(bout.contender.programs(place))
             ]
             self._run(bout, place, sink, programs)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,8 +14,7 @@ from flask.testing import FlaskClient
 
 from outbox_admin.db.engine import create
 from outbox_admin.web import WebSettings, create_app
-from tests.benchmarks import contenders, tables
-from tests.benchmarks.contenders import Place
+from tests.benchmarks import tables
 from tests.benchmarks.report import Report, median, say
 from tests.benchmarks.watch import Waits, watched
 from tests.support import databases
@@ -56,7 +53,8 @@ PAGES = (
     "/dead-letters/list?state=failed&kind=timeout&phase=rcpt&code=452",
     "/holds",
     "/holds/new",
-    "/routes",
+    "/_f/dead-letters",
+    "/_f/messages",
     "/suppressions",
     "/metrics",
     "/readyz",
@@ -65,12 +63,11 @@ PAGES = (
 
 def measure(server: PostgresServer, options: argparse.Namespace) -> Report:
     report = Report("console")
-    requests = 2 if options.quick else REQUESTS
-    with tempfile.TemporaryDirectory(prefix="outbox-bench-") as name:
-        with _console(server, Path(name), FEW) as small:
-            before = {page: small.look(page, requests) for page in PAGES}
-        with _console(server, Path(name), 200 if options.quick else options.rows) as large:
-            after = {page: large.look(page, requests) for page in PAGES}
+    requests = 1 if options.quick else REQUESTS
+    with _console(server, FEW) as small:
+        before = {page: small.look(page, requests) for page in PAGES}
+    with _console(server, 200 if options.quick else options.rows) as large:
+        after = {page: large.look(page, requests) for page in PAGES}
     for page in PAGES:
         report.rows.append(_row(page, before[page], after[page]))
         slowest = after[page]["slowest"]
@@ -118,7 +115,9 @@ class Visitor:
         headers = {"Authorization": "Bearer figures"} if page == "/metrics" else {}
         if page.startswith("/_f/"):
             headers |= {"HX-Request": "true", "HX-Current-URL": "http://localhost/"}
-        looks = [self._once(path, headers) for _ in range(requests + 1)][1:]
+        if requests > 1:
+            self._once(path, headers)  # to warm up
+        looks = [self._once(path, headers) for _ in range(requests)]
         say(f"{page}: {median(one['ms'] for one in looks):.1f} ms")
         middle = {key: median(one[key] for one in looks) for key in ("ms", "database", "statements")}
         slowest = min((one["slowest"] for one in looks), key=lambda found: found[1])
@@ -143,12 +142,11 @@ class Visitor:
 
 
 @contextmanager
-def _console(server: PostgresServer, folder: Path, pending: int) -> Iterator[Visitor]:
+def _console(server: PostgresServer, pending: int) -> Iterator[Visitor]:
     with databases.fresh_postgres(server, template=databases.TEMPLATE) as url:
         engine = create(url)
         try:
             tables.grow(engine, pending)
-            contenders.ring(Place(url, 1, folder).folder)
             with watched(engine) as waits:
                 yield _visitor(engine, waits)
         finally:
@@ -158,12 +156,8 @@ def _console(server: PostgresServer, folder: Path, pending: int) -> Iterator[Vis
 def _visitor(engine: sa.Engine, waits: Waits) -> Visitor:
     with engine.begin() as db:
         now = db.execute(sa.text("SELECT now()")).scalar_one()
-        ids = {
-            state: db.execute(
-                sa.text("SELECT id FROM email_outbox WHERE state = :s LIMIT 1"), {"s": state}
-            ).scalar_one()
-            for state in ("failed", "pending")
-        }
+        some = sa.text("SELECT id FROM email_outbox WHERE state = :state LIMIT 1")
+        ids = {state: db.execute(some, {"state": state}).scalar_one() for state in ("failed", "pending")}
     Population(engine, now).user("admin", "admin")
     visitor = Visitor(create_app(SETTINGS, engine=engine).test_client(), waits, ids)
     visitor.sign_in()

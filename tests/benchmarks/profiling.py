@@ -8,6 +8,7 @@ which flame graph viewers read.
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import sys
@@ -23,7 +24,10 @@ import sqlalchemy as sa
 
 _EVERY = 0.002
 _SHOWN = 60
-_LISTS = re.compile(r"\((?:%\(\w+\)s(?:::\w+)?(?:, )?)+\)|\((?:\?(?:, )?)+\)")
+#: One statement is one statement however many rows it carries.
+_PARAMETER = re.compile(r"%\(\w+\)s(?:::[A-Z]+(?: WITH TIME ZONE)?)?")
+_LISTS = re.compile(r"\?(?:, \?)+")
+_REPEATED = re.compile(r"(?: UNION ALL SELECT \?| UNION ALL SELECT CAST[^U]*?(?= UNION|\)))+|(?:, \(\?\))+")
 
 
 class Stacks:
@@ -91,7 +95,13 @@ class Statements:
 
     def _after(self, db: sa.Connection, cursor: Any, statement: str, *_: Any) -> None:
         spent = time.perf_counter() - threading.current_thread().__dict__["_statement_began"]
-        self.times[_LISTS.sub("(…)", " ".join(statement.split()))].append(spent)
+        self.times[plain(statement)].append(spent)
+
+
+def plain(statement: str) -> str:
+    """Without names of parameters, and whatever repeats for each row only once."""
+    short = _LISTS.sub("?", _PARAMETER.sub("?", " ".join(statement.split())))
+    return _REPEATED.sub(" …", short)
 
 
 def functions(stacks: Counter[tuple[str, ...]]) -> str:
@@ -110,12 +120,15 @@ def functions(stacks: Counter[tuple[str, ...]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def statements(times: dict[str, list[float]]) -> str:
+def statements(times: dict[str, list[float]], messages: int) -> str:
     lines = ["    runs    total s   each ms  statement"]
     for text, spent in sorted(times.items(), key=lambda one: (-sum(one[1]), -len(one[1]))):
         total = sum(spent)
         lines.append(f"{len(spent):8,} {total:10.3f} {total / len(spent) * 1000:9.3f}  {text[:400]}")
-    lines.append(f"{sum(map(len, times.values())):8,} in all, COMMITs included (their time is not seen)")
+    number = sum(map(len, times.values()))
+    lines.append(f"{number:8,} in all, COMMITs included (their time is not seen)")
+    if messages:
+        lines.append(f"{number / messages:8.2f} for each message of the whole queue")
     return "\n".join(lines) + "\n"
 
 
@@ -131,7 +144,9 @@ def main() -> None:
     finally:
         stacks.stop()
         (folder / "functions.txt").write_text(functions(stacks.seconds))
-        (folder / "statements.txt").write_text(statements(watched.times))
+        (folder / "statements.txt").write_text(
+            statements(watched.times, int(os.environ.get("BENCH_MESSAGES", "0")))
+        )
         folded = (f"{';'.join(stack)} {seconds * 1e6:.0f}" for stack, seconds in stacks.seconds.items())
         (folder / "stacks.folded").write_text("\n".join(folded) + "\n")
 

@@ -37,8 +37,8 @@ _FIRST = sa.text(
 def measure(server: PostgresServer, options: argparse.Namespace) -> Report:
     report = Report("scale")
     rows = 200 if options.quick else options.rows
-    drained = 60 if options.quick else min(DRAINED, rows)
-    cycles = 5 if options.quick else CYCLES
+    drained = 40 if options.quick else min(DRAINED, rows)
+    cycles = 2 if options.quick else CYCLES
     with tempfile.TemporaryDirectory(prefix="outbox-bench-") as name:
         _growth(report, server, Path(name), rows=rows, drained=drained, cycles=cycles)
         _processes(report, server, Path(name), options)
@@ -137,7 +137,7 @@ def _old_snapshot(engine: sa.Engine) -> Iterator[None]:
 
 def _processes(report: Report, server: PostgresServer, folder: Path, options: argparse.Namespace) -> None:
     mails = options.messages or (60 if options.quick else 20_000)
-    numbers = (1, 2) if options.quick else PROCESSES
+    numbers = (2,) if options.quick else PROCESSES
     bouts = [Bout(contenders.ours(_name(number), number), mails) for number in numbers]
     chosen = {one.name: one for one in contenders.chosen([bout.contender for bout in bouts], options)}
     bouts = [Bout(chosen[bout.name], mails) for bout in bouts if bout.name in chosen]

@@ -26,10 +26,14 @@ CONNECTIONS = int(os.environ.get("BENCH_CONNECTIONS", "4"))
 KEPT = threading.local()
 
 
+def mails() -> list[bytes]:
+    with open(os.environ["BENCH_MAILS"], "rb") as lines:
+        return list(lines)
+
+
 async def fill(queries: Queries) -> None:
     await queries.install()
-    with open(os.environ["BENCH_MAILS"]) as lines:
-        payloads = [line.encode() for line in lines]
+    payloads = mails()
     for start in range(0, len(payloads), 1000):
         part = payloads[start : start + 1000]
         await queries.enqueue(["mail"] * len(part), part, [0] * len(part))
