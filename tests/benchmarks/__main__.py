@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import console, drain, enqueue, pickup, scale, servers, slow
+from tests.benchmarks import console, drain, enqueue, memory, pickup, scale, servers, slow
 from tests.benchmarks.report import Report
 from tests.support.postgres import PostgresServer
 
@@ -20,6 +20,7 @@ TOPICS: dict[str, tuple[Measure, str]] = {
     "enqueue": (enqueue.measure, "what a message adds to the caller's transaction"),
     "scale": (scale.measure, "claim and record beside millions of rows; one to ten processes"),
     "slow": (slow.measure, "a relay that is far away"),
+    "memory": (memory.measure, "the most that a worker needs, and what a large attachment adds"),
     "console": (console.measure, "pages and queries of the console over large tables"),
 }
 

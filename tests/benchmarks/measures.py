@@ -15,11 +15,9 @@ from typing import IO
 from tests.benchmarks.servers import Sink
 from tests.support.children import child
 
-_TICK, _SELDOM = 0.005, 10  #: seconds between two looks; memory is read at each tenth
+_TICK, _SELDOM = 0.005, 4  #: seconds between two looks; memory is read at each fourth
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _UTIME, _CHILDREN_END = 11, 15  #: of /proc/PID/stat, counted behind the name
-_PPID, _RSS = 1, 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,17 @@ def _cpu(pid: int | None) -> float:
 
 
 def _rss(pid: int) -> int:
-    return sum(int(fields[_RSS]) * _PAGE for one in _family(pid) if (fields := _stat(one)))
+    """The most that the process, and each of its children, has ever had in memory, added up."""
+    return sum(_highest(one) for one in _family(pid))
+
+
+def _highest(pid: int) -> int:
+    with suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        return next(
+            (int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0
+        )
+    return 0
 
 
 def _family(pid: int | None) -> list[int]:

@@ -23,11 +23,14 @@ from typing import Any
 import sqlalchemy as sa
 
 _EVERY = 0.002
+#: Else a look would come only where a thread lets go by itself, which is where it waits.
+_SWITCH = 0.00001
 _SHOWN = 60
 #: One statement is one statement however many rows it carries.
 _PARAMETER = re.compile(r"%\(\w+\)s(?:::[A-Z]+(?: WITH TIME ZONE)?)?")
 _LISTS = re.compile(r"\?(?:, \?)+")
-_REPEATED = re.compile(r"(?: UNION ALL SELECT \?| UNION ALL SELECT CAST[^U]*?(?= UNION|\)))+|(?:, \(\?\))+")
+_TUPLES = re.compile(r"(?:, \(\?\))+")
+_UNION = " UNION ALL SELECT "
 
 
 class Stacks:
@@ -99,9 +102,10 @@ class Statements:
 
 
 def plain(statement: str) -> str:
-    """Without names of parameters, and whatever repeats for each row only once."""
-    short = _LISTS.sub("?", _PARAMETER.sub("?", " ".join(statement.split())))
-    return _REPEATED.sub(" …", short)
+    """Without names of parameters; whatever repeats for each row stands there once."""
+    short = _TUPLES.sub(" …", _LISTS.sub("?", _PARAMETER.sub("?", " ".join(statement.split()))))
+    first, *others = short.split(_UNION)
+    return f"{first} …{_UNION}{others[-1]}" if others else first
 
 
 def functions(stacks: Counter[tuple[str, ...]]) -> str:
@@ -124,7 +128,7 @@ def statements(times: dict[str, list[float]], messages: int) -> str:
     lines = ["    runs    total s   each ms  statement"]
     for text, spent in sorted(times.items(), key=lambda one: (-sum(one[1]), -len(one[1]))):
         total = sum(spent)
-        lines.append(f"{len(spent):8,} {total:10.3f} {total / len(spent) * 1000:9.3f}  {text[:400]}")
+        lines.append(f"{len(spent):8,} {total:10.3f} {total / len(spent) * 1000:9.3f}  {text[:500]}")
     number = sum(map(len, times.values()))
     lines.append(f"{number:8,} in all, COMMITs included (their time is not seen)")
     if messages:
@@ -136,6 +140,7 @@ def main() -> None:
     folder, program = Path(sys.argv[1]), sys.argv[2]
     folder.mkdir(parents=True, exist_ok=True)
     sys.argv = sys.argv[2:]
+    sys.setswitchinterval(_SWITCH)
     stacks, watched = Stacks(), Statements()
     watched.watch()
     stacks.start()
