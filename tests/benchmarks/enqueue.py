@@ -60,15 +60,18 @@ def _added(server: PostgresServer, outbox: Outbox, number: int) -> dict[str, flo
         for one in range(number + WARM_UP):
             bare.append(_timed(engine, _order, one))
             whole.append(_timed(engine, with_mail, one))
-    bare, whole = bare[WARM_UP:], whole[WARM_UP:]
-    found = {
+    return _compared(bare[WARM_UP:], whole[WARM_UP:])
+
+
+def _compared(bare: list[float], whole: list[float]) -> dict[str, float]:
+    added = ((median(whole) or 0) - (median(bare) or 0)) * 1000
+    say(f"added by a message: {added:.3f} ms")
+    return {
         "transaction without a message, median ms": (median(bare) or 0) * 1000,
         "with a message, median ms": (median(whole) or 0) * 1000,
         "with a message, p95 ms": quantile(whole, 0.95) * 1000,
+        "added by the message, ms": added,
     }
-    found["added by the message, ms"] = ((median(whole) or 0) - (median(bare) or 0)) * 1000
-    say(f"added by a message: {found['added by the message, ms']:.3f} ms")
-    return found
 
 
 def _order(db: sa.Connection, one: int) -> None:

@@ -84,7 +84,8 @@ def _waits(server: PostgresServer, way: Way, number: int, options: argparse.Name
     ):
         place = Place(url, relay.port, Path(folder))
         given = dict(pair.split("=", 1) for pair in options.set)
-        environ = contenders.settings(place) | way.settings | given
+        hurry = {"OUTBOX_CYCLE": "0.1s"} if options.quick else {}
+        environ = contenders.settings(place) | hurry | way.settings | given
         environ = {name: value for name, value in environ.items() if name.startswith("OUTBOX_")}
         with databases.disposable_engine(url) as engine, _worker(way, environ, engine, Path(folder)):
             commits = _produce(engine, environ, number, 0.01 if options.quick else way.pause)
