@@ -82,5 +82,5 @@ def grow(engine: sa.Engine, pending: int) -> None:
 def settle(engine: sa.Engine) -> None:
     """As autovacuum would leave it."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
-        for statement in ("VACUUM ANALYZE", "CHECKPOINT"):
+        for statement in ("VACUUM ANALYZE email_outbox, email_attempt, outbox_minute", "CHECKPOINT"):
             db.execute(sa.text(statement))
