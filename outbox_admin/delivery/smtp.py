@@ -22,7 +22,15 @@ from outbox_admin.delivery.exchange import Ended, Exchange, expect
 from outbox_admin.delivery.greet import greet, tls_context
 from outbox_admin.delivery.routes import Route
 from outbox_admin.delivery.stamina import Stamina
-from outbox_admin.delivery.transaction import Link, ahead_of, envelope_of, introduce
+from outbox_admin.delivery.transaction import (
+    OURS,
+    Link,
+    ahead_of,
+    envelope_of,
+    introduce,
+    is_out_of_step,
+    is_stale,
+)
 from outbox_admin.delivery.wire import Wire, WireFault
 from outbox_admin.errors import ConfigurationError
 
@@ -34,7 +42,6 @@ OCTETS_PER_SECOND = 256 * 1024  #: by which the time limit of a hand-over grows 
 LOCK_STEP = 600.0  #: seconds without pipelining, after a relay proved unreliable at it
 
 _ALIVE = (*range(250, 260), 500, 502)  # a relay that does not know NOOP is there all the same
-_OURS = (Kind.UNSUPPORTED, Kind.TOO_LARGE)  # before anything was sent: the connection is as good as before
 
 
 class SmtpSession:
@@ -175,9 +182,9 @@ class SmtpSession:
 
     def _excuses(self, link: Link, event: Reply | Break, *, aged: bool) -> bool:
         """Whether it was not the message that failed. If so, the link is given up."""
-        if aged and event.phase is Phase.MAIL and _is_stale(event, grouped=link.grouped):
+        if aged and is_stale(link, event):
             self._retire(link)
-        elif link.grouped and _is_out_of_step(event):
+        elif link.grouped and is_out_of_step(event):
             log.warning(
                 "relay %s is unreliable at pipelining (%s): one command at a time for %d minutes",
                 self.route.name,
@@ -196,10 +203,10 @@ class SmtpSession:
             return
         link.last_used = self._clock()
         if isinstance(event, Reply):
-            link.unfinished = event.code >= 400
+            link.unfinished = event.code >= 400 if event.phase is Phase.DOT else link.unfinished
             if link.wire.failed or event.phase is Phase.CONTENT or event.code in (421, 503):
                 self.close()  # also in mid-content: the relay would read our next command as text
-        elif event.kind not in _OURS:
+        elif event.kind not in OURS:
             self.close()
 
     def _fit_for(self, message: Composed) -> Link | None:
@@ -254,18 +261,3 @@ class SmtpSession:
         now = self._clock()
         self._link = Link(exchange, offer, now, grouped=offer.pipelining and now >= self._lock_step_until)
         return self._link
-
-
-def _is_stale(event: Reply | Break, *, grouped: bool) -> bool:
-    """Whether the first command failed for the connection's sake; asked only of connections used before.
-
-    Silence, or a reply that is none, tells of an end in lock step; to a group it may be how the relay takes groups.
-    """
-    if isinstance(event, Reply):
-        return event.code == 421
-    return event.kind is Kind.NETWORK if grouped else event.kind not in _OURS
-
-
-def _is_out_of_step(event: Reply | Break) -> bool:
-    """Whether a group of commands, none of them followed by content, met with something other than an answer."""
-    return event.code == 503 if isinstance(event, Reply) else event.kind not in _OURS

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
+from outbox_admin.core.replycode import BAD_SEQUENCE, CLOSING
 from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.envelope import Envelope, Unsendable
 from outbox_admin.delivery.exchange import Ended, Exchange, expect, reply_of
@@ -19,7 +20,8 @@ from outbox_admin.delivery.wire import Wire
 
 _GO_ON = range(250, 260)
 _GROUP = ((Phase.MAIL, _GO_ON), (Phase.RCPT, _GO_ON), (Phase.DATA, range(354, 355)))
-_CLOSING = 421
+#: Found before anything was sent: the connection is as good as before.
+OURS = (Kind.UNSUPPORTED, Kind.TOO_LARGE)
 
 
 @dataclass(slots=True)
@@ -87,10 +89,11 @@ def _together(link: Link, envelope: Envelope) -> None:
         exchange.send(Phase.MAIL, _lines(link, envelope))
     link.ahead, link.unfinished = None, True
     refusal = _first_refusal(link)
-    if link.wire.has_unread:
-        raise Ended(Break(Phase.DATA, Kind.PROTOCOL, "the relay sent more than one reply to a command"))
     if refusal is not None:
+        _confirm(link, refusal)
         raise Ended(refusal)
+    if link.wire.has_unread:
+        raise _out_of_step(Phase.DATA, "the relay sent more than one reply to a command")
 
 
 def _first_refusal(link: Link) -> Reply | None:
@@ -105,8 +108,8 @@ def _first_refusal(link: Link) -> Reply | None:
             return refusal  # the link is marked as failed
         fits = answer.code in wanted and (refusal is None or phase is Phase.DATA)
         if not fits and answer.code < 400:
-            raise Ended(Break(phase, Kind.PROTOCOL, f"{answer.code} {answer.text}"))
-        if answer.code == _CLOSING:
+            raise _out_of_step(phase, f"{answer.code} {answer.text}")
+        if answer.code == CLOSING:
             return refusal or reply_of(phase, answer)
         if fits and phase is Phase.MAIL:
             link.uses += 1
@@ -115,6 +118,26 @@ def _first_refusal(link: Link) -> Reply | None:
         if not fits and refusal is None:
             refusal = reply_of(phase, answer)
     return refusal
+
+
+def _confirm(link: Link, refusal: Reply) -> None:
+    """RSET, which must come anyway: had the replies shifted by one, its own reply would show it.
+
+    So a refusal that answers another command is not taken for this message's. Where the relay leaves, it stands.
+    """
+    if refusal.code == CLOSING or link.wire.failed:
+        return
+    try:
+        code = link.exchange.ask(refusal.phase, b"RSET").code
+    except Ended as end:
+        if isinstance(end.event, Break) and end.event.kind is Kind.PROTOCOL:
+            raise
+        return
+    link.unfinished = code not in _GO_ON
+    if code == CLOSING:
+        link.wire.failed = True
+    elif link.unfinished:
+        raise _out_of_step(refusal.phase, f"RSET after a refusal was answered with {code}")
 
 
 def _send_nothing(exchange: Exchange) -> None:
@@ -129,9 +152,30 @@ def _send_nothing(exchange: Exchange) -> None:
         exchange.wire.failed = True
 
 
+def _out_of_step(phase: Phase, raw: str) -> Ended:
+    return Ended(Break(phase, Kind.PROTOCOL, raw))
+
+
+def is_out_of_step(event: Reply | Break) -> bool:
+    """Whether a group of commands, none of them followed by content, met with something other than an answer."""
+    return event.code == BAD_SEQUENCE if isinstance(event, Reply) else event.kind not in OURS
+
+
+def is_stale(link: Link, event: Reply | Break) -> bool:
+    """Whether the first command failed for the connection's sake; asked only of connections used before.
+
+    Silence, or a reply that is none, tells of an end in lock step; to a group it may be how the relay takes groups.
+    """
+    if event.phase is not Phase.MAIL:
+        return False
+    if isinstance(event, Reply):
+        return event.code == CLOSING
+    return event.kind is Kind.NETWORK if link.grouped else event.kind not in OURS
+
+
 def _check_reset(reply: Reply) -> None:
     if reply.code not in _GO_ON:
-        raise Ended(Break(Phase.MAIL, Kind.PROTOCOL, "RSET was refused"))
+        raise _out_of_step(Phase.MAIL, "RSET was refused")
 
 
 def _lines(link: Link, envelope: Envelope) -> bytes:
