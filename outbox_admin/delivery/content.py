@@ -43,19 +43,16 @@ def hand_over(exchange: Exchange, content: bytes, *, final_timeout: float, ahead
         raise _ended(
             exchange, Break(Phase.CONTENT, Kind.PROTOCOL, "the relay sent more than one reply to DATA")
         )
-    dotted, octets, cuts = (
-        content.startswith(b".") or b"\r\n." in content,
-        memoryview(content),
-        _cuts(content),
-    )
+    dotted = content.startswith(b".") or b"\r\n." in content
+    octets, cuts = memoryview(content), _cuts(content)
     for start, end in pairwise(cuts):
         block = octets[start:end]
         _write(exchange, stuffed(bytes(block)) if dotted else block, begun=False)
-    last = stuffed(bytes(octets[cuts[-1] :]))
+    last = stuffed(bytes(octets[cuts[-1] :])) if dotted else octets[cuts[-1] :]
     ending = b".\r\n" if not content or content.endswith(b"\r\n") else b"\r\n.\r\n"
     if exchange.deadline.has_passed:
         raise Ended(Break(Phase.CONTENT, Kind.TIMEOUT, f"not written within {exchange.deadline.limit:g} s"))
-    _write(exchange, last + ending + ahead, begun=True, spare=len(ahead))
+    _write(exchange, b"".join((last, ending, ahead)), begun=True, spare=len(ahead))
     return exchange.hear(Phase.DOT, exchange.deadline.within(final_timeout), begun=True)
 
 

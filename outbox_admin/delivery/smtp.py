@@ -6,10 +6,8 @@ decided in core/classify, not here.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
@@ -20,6 +18,7 @@ from outbox_admin.delivery.dial import dial
 from outbox_admin.delivery.envelope import Envelope
 from outbox_admin.delivery.exchange import Ended, Exchange, expect
 from outbox_admin.delivery.greet import greet, tls_context
+from outbox_admin.delivery.grouping import Grouping
 from outbox_admin.delivery.routes import Route
 from outbox_admin.delivery.stamina import Stamina
 from outbox_admin.delivery.transaction import (
@@ -30,16 +29,14 @@ from outbox_admin.delivery.transaction import (
     introduce,
     is_out_of_step,
     is_stale,
+    take_leave,
 )
 from outbox_admin.delivery.wire import Wire, WireFault
 from outbox_admin.errors import ConfigurationError
 
-log = logging.getLogger("outbox_admin.delivery")
-
 QUIT_LIMIT = 2.0  #: seconds that a parting may take
 Seconds = Callable[[], float]
 OCTETS_PER_SECOND = 256 * 1024  #: by which the time limit of a hand-over grows with the message
-LOCK_STEP = 600.0  #: seconds without pipelining, after a relay proved unreliable at it
 
 _ALIVE = (*range(250, 260), 500, 502)  # a relay that does not know NOOP is there all the same
 
@@ -60,7 +57,7 @@ class SmtpSession:
         self._link: Link | None = None
         self._wire: Wire | None = None
         self._stamina = Stamina()
-        self._lock_step_until = float("-inf")
+        self._grouping = Grouping(route.name)
         self._spent = 0.0
         try:
             self._context = tls_context(route)
@@ -133,10 +130,8 @@ class SmtpSession:
 
     def quit(self) -> None:
         """Takes leave and closes. Never raises, never waits longer than :data:`QUIT_LIMIT`."""
-        if self._link is not None and self._link.ahead is not None:
-            self.close()  # QUIT would be read as content
-        elif self._link is not None:
-            self._take_leave(self._link, Deadline.after(QUIT_LIMIT, self._clock))
+        if self._link is not None:
+            self._leave(self._link, wait=True)
 
     def close(self) -> None:
         """Hard, without a word."""
@@ -164,16 +159,14 @@ class SmtpSession:
                 introduce(link, envelope)
                 return link
             except Ended as end:
-                if deadline.has_passed or not self._excuses(link, end.event, aged=aged):
+                if link.wire.aborted or deadline.has_passed or not self._excuses(link, end.event, aged=aged):
                     raise
             link = self._connect(deadline)
 
     def _send_content(self, link: Link, content: bytes, then: Composed | None) -> Reply:
         if not self._may_begin():
             raise Ended(Break(Phase.DATA, Kind.UNKNOWN, "withheld"))
-        lines = b""
-        if then is not None and link.grouped and not self._is_spent(link):
-            lines = ahead_of(link, then)
+        lines = ahead_of(link, None if self._is_spent(link) else then)
         reply = hand_over(link.exchange, content, final_timeout=self.route.final_timeout, ahead=lines)
         if not 200 <= reply.code < 300 and reply.code < 400:
             raise Ended(Break(Phase.DOT, Kind.PROTOCOL, f"{reply.code} {reply.text}", begun=True))
@@ -185,13 +178,7 @@ class SmtpSession:
         if aged and is_stale(link, event):
             self._retire(link)
         elif link.grouped and is_out_of_step(event):
-            log.warning(
-                "relay %s is unreliable at pipelining (%s): one command at a time for %d minutes",
-                self.route.name,
-                event.phase,
-                LOCK_STEP / 60,
-            )
-            self._lock_step_until = self._clock() + LOCK_STEP
+            self._grouping.note_fault(event.phase, now=self._clock())
             self.close()
         else:
             return False
@@ -229,7 +216,7 @@ class SmtpSession:
         if not link.wire.is_quiet():
             self._retire(link)
         elif self._is_spent(link):
-            self._take_leave(link, None)
+            self._leave(link, wait=False)  # a message is waiting
         return self._link
 
     def _retire(self, link: Link) -> None:
@@ -238,12 +225,8 @@ class SmtpSession:
             self._stamina.note_end(uses=link.uses, idle=now - link.last_used, now=now)
         self.close()
 
-    def _take_leave(self, link: Link, wait: Deadline | None) -> None:
-        """QUIT. Its reply is awaited only until ``wait``; with None not at all, since a message is waiting."""
-        with suppress(WireFault):
-            link.wire.write(b"QUIT\r\n", wait or Deadline.after(QUIT_LIMIT, self._clock))
-            if wait is not None:
-                link.wire.read(wait)
+    def _leave(self, link: Link, *, wait: bool) -> None:
+        take_leave(link, Deadline.after(QUIT_LIMIT, self._clock), wait=wait)
         self.close()
 
     def _connect(self, deadline: Deadline) -> Link:
@@ -259,5 +242,5 @@ class SmtpSession:
             self.close()
             raise
         now = self._clock()
-        self._link = Link(exchange, offer, now, grouped=offer.pipelining and now >= self._lock_step_until)
+        self._link = Link(exchange, offer, now, grouped=self._grouping.suits(offer, now=now))
         return self._link

@@ -7,16 +7,18 @@ its command means that the two sides are out of step, and judges no message.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
 from outbox_admin.core.replycode import BAD_SEQUENCE, CLOSING
 from outbox_admin.delivery.compose import Composed
+from outbox_admin.delivery.deadline import Deadline
 from outbox_admin.delivery.envelope import Envelope, Unsendable
 from outbox_admin.delivery.exchange import Ended, Exchange, expect, reply_of
 from outbox_admin.delivery.greet import Offer
-from outbox_admin.delivery.wire import Wire
+from outbox_admin.delivery.wire import Wire, WireFault
 
 _GO_ON = range(250, 260)
 _GROUP = ((Phase.MAIL, _GO_ON), (Phase.RCPT, _GO_ON), (Phase.DATA, range(354, 355)))
@@ -47,8 +49,10 @@ def envelope_of(message: Composed) -> Envelope:
     return Envelope(message.sender, message.recipient, len(message.content), message.smtputf8)
 
 
-def ahead_of(link: Link, message: Composed) -> bytes:
+def ahead_of(link: Link, message: Composed | None) -> bytes:
     """The command lines of the message that may come next; none where it had better be looked at in its own time."""
+    if message is None or not link.grouped:
+        return b""
     try:
         envelope = envelope_of(message)
     except Unsendable:
@@ -66,6 +70,16 @@ def introduce(link: Link, envelope: Envelope) -> None:
         _together(link, envelope)
     else:
         _one_by_one(link, envelope)
+
+
+def take_leave(link: Link, deadline: Deadline, *, wait: bool) -> None:
+    """QUIT, and its reply where we ``wait``. Not a word behind an envelope that went ahead: it would be content."""
+    if link.ahead is not None:
+        return
+    with suppress(WireFault):
+        link.wire.write(b"QUIT\r\n", deadline)
+        if wait:
+            link.wire.read(deadline)
 
 
 def _one_by_one(link: Link, envelope: Envelope) -> None:

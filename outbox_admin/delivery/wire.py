@@ -48,6 +48,7 @@ class Wire:
         self._readable.register(sock, select.POLLIN)
         self._writable.register(sock, select.POLLOUT)
         self._buffer = ReplyBuffer()
+        self.aborted = False  #: by ourselves: its end tells nothing of the relay
         self.failed = False  #: once true, this link must not carry another command
 
     @property
@@ -121,6 +122,7 @@ class Wire:
 
     def abort(self) -> None:
         """From any thread: ends the connection, so that a call waiting on it returns."""
+        self.aborted = True
         with suppress(OSError):
             # Past ssl's own shutdown, which would take the TLS state from under the thread that waits.
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)

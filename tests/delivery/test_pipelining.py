@@ -9,6 +9,7 @@ import logging
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -20,8 +21,9 @@ from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.content import hand_over
 from outbox_admin.delivery.deadline import Deadline
 from outbox_admin.delivery.exchange import Exchange
+from outbox_admin.delivery.grouping import LOCK_STEP
 from outbox_admin.delivery.routes import Route, Tls
-from outbox_admin.delivery.smtp import LOCK_STEP, SmtpSession
+from outbox_admin.delivery.smtp import SmtpSession
 from outbox_admin.delivery.wire import Wire
 from tests.support.clock import FakeClock
 from tests.support.relay import (
@@ -346,6 +348,28 @@ def test_oc_40_the_number_of_messages_is_learned_from_envelopes_sent_ahead(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_session_that_is_aborted_does_not_begin_again(number: int) -> None:
+    asked = threading.Event()
+
+    async def say_so(talk: object) -> None:
+        asked.set()
+
+    script = at(number, "RCPT", then(say_so, silence()))
+    with Relay(script, offer=OFFER) as relay, session_to(relay) as session:
+
+        def cut() -> None:
+            assert asked.wait(60)
+            session.abort()
+
+        cutter = threading.Thread(target=cut)
+        cutter.start()
+        events = in_a_row(session, MESSAGES[: number + 1])
+        cutter.join()
+    assert outcomes(events) == [*[Accepted] * number, Deferred]
+    assert len(relay.connections) == 1
+
+
 # --- an envelope that must not be followed
 
 
@@ -403,3 +427,31 @@ def test_a_write_that_breaks_behind_the_dot_still_gets_the_verdict() -> None:
     exchange.wire.close()
     assert reply == Reply(Phase.DOT, 250, "taken")
     assert exchange.wire.failed
+
+
+@pytest.mark.parametrize("letter", [b"x", b"."])
+def test_a_large_message_is_never_copied_as_a_whole(letter: bytes) -> None:
+    """10 MiB to a relay that keeps nothing, the next envelope behind them."""
+    large = (letter * 70 + b"\r\n") * 145_000
+    ours, relay = socket.socketpair()
+
+    def take() -> None:
+        last = b""
+        while not last.endswith(b"\r\n.\r\nNOOP\r\n"):
+            last = (last + relay.recv(65536))[-20:]
+        relay.sendall(b"250 taken\r\n")
+
+    talker = threading.Thread(target=take)
+    talker.start()
+    exchange = Exchange(Wire(ours), reply_timeout=60, deadline=Deadline.after(60, time.monotonic))
+    tracemalloc.start()
+    try:
+        reply = hand_over(exchange, large, final_timeout=60, ahead=b"NOOP\r\n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    talker.join()
+    exchange.wire.close()
+    relay.close()
+    assert reply.code == 250
+    assert peak < len(large) / 10
