@@ -31,8 +31,10 @@ def stuffed(lines: bytes) -> bytes:
     return b"." + lines if lines.startswith(b".") else lines
 
 
-def hand_over(exchange: Exchange, content: bytes, *, final_timeout: float) -> Reply:
+def hand_over(exchange: Exchange, content: bytes, *, final_timeout: float, ahead: bytes = b"") -> Reply:
     """The reply to the final dot, whatever its code. ``final_timeout`` in seconds. Raises :class:`Ended`.
+
+    ``ahead``: the next message's command lines, which go out with the dot; their replies are not awaited here.
 
     A block must leave within the reply time limit, so a relay that stops reading is noticed. Large content is never
     copied as a whole.
@@ -41,19 +43,16 @@ def hand_over(exchange: Exchange, content: bytes, *, final_timeout: float) -> Re
         raise _ended(
             exchange, Break(Phase.CONTENT, Kind.PROTOCOL, "the relay sent more than one reply to DATA")
         )
-    dotted, octets, cuts = (
-        content.startswith(b".") or b"\r\n." in content,
-        memoryview(content),
-        _cuts(content),
-    )
+    dotted = content.startswith(b".") or b"\r\n." in content
+    octets, cuts = memoryview(content), _cuts(content)
     for start, end in pairwise(cuts):
         block = octets[start:end]
         _write(exchange, stuffed(bytes(block)) if dotted else block, begun=False)
-    last = stuffed(bytes(octets[cuts[-1] :]))
+    last = stuffed(bytes(octets[cuts[-1] :])) if dotted else octets[cuts[-1] :]
     ending = b".\r\n" if not content or content.endswith(b"\r\n") else b"\r\n.\r\n"
     if exchange.deadline.has_passed:
         raise Ended(Break(Phase.CONTENT, Kind.TIMEOUT, f"not written within {exchange.deadline.limit:g} s"))
-    _write(exchange, last + ending, begun=True)
+    _write(exchange, b"".join((last, ending, ahead)), begun=True, spare=len(ahead))
     return exchange.hear(Phase.DOT, exchange.deadline.within(final_timeout), begun=True)
 
 
@@ -69,10 +68,13 @@ def _cuts(content: bytes) -> list[int]:
     return cuts
 
 
-def _write(exchange: Exchange, block: bytes | memoryview, *, begun: bool) -> None:
+def _write(exchange: Exchange, block: bytes | memoryview, *, begun: bool, spare: int = 0) -> None:
+    """When nothing but some of the last ``spare`` octets could not be sent, the relay has the dot and may answer it."""
     try:
         exchange.wire.write(block, exchange.deadline.within(exchange.reply_timeout))
     except WireFault as fault:
+        if 0 < fault.unsent <= spare:
+            return
         raise _ended(exchange, Break(Phase.CONTENT, fault.kind, fault.raw, begun=begun)) from None
 
 

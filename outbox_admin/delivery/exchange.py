@@ -1,4 +1,4 @@
-"""One command, one reply: the lock step of SMTP over a :class:`Wire`, with the phase named.
+"""Commands and replies of SMTP over a :class:`Wire`, with the phase named: one by one, or a group in one write.
 
 What cannot go on leaves as :class:`Ended`, which carries the event that ended it. What an event means for a message is
 not decided here.
@@ -40,13 +40,26 @@ class Exchange:
             return self._parting_words(phase, fault)
         return self.hear(phase, limit)
 
-    def hear(self, phase: Phase, limit: Deadline, *, begun: bool = False) -> Reply:
-        """Reads one reply. ``begun`` goes into the account of a failure."""
+    def send(self, phase: Phase, lines: bytes) -> None:
+        """Command lines with their ends, in one write; their replies are owed from now on, and heard one by one."""
         try:
-            answer = self.wire.read(limit)
+            self.wire.write(lines, self.deadline.within(self.reply_timeout))
+        except WireFault as fault:
+            raise Ended(self._parting_words(phase, fault)) from None
+
+    def hear(self, phase: Phase, limit: Deadline | None = None, *, begun: bool = False) -> Reply:
+        """Reads one reply. ``begun`` goes into the account of a failure."""
+        return reply_of(phase, self.listen(phase, limit, begun=begun))
+
+    def listen(self, phase: Phase, limit: Deadline | None = None, *, begun: bool = False) -> Answer:
+        """As :meth:`hear`, without the phase in what it returns. ``limit`` of None is that of any reply."""
+        try:
+            answer = self.wire.at_hand()
+            if answer is None:
+                answer = self.wire.read(limit or self.deadline.within(self.reply_timeout))
         except WireFault as fault:
             raise Ended(Break(phase, fault.kind, fault.raw, begun=begun)) from None
-        return reply_of(phase, answer)
+        return answer
 
     def _parting_words(self, phase: Phase, fault: WireFault) -> Reply:
         """A relay that closes often says why first (421): that names the reason, the broken write does not.

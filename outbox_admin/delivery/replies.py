@@ -52,10 +52,12 @@ class ReplyBuffer:
     def take(self) -> Answer | None:
         """The next whole reply, or None while more is needed. Raises :class:`Malformed`."""
         while (end := self._octets.find(b"\n", self._scanned)) >= 0:
-            line = bytes(self._octets[:end])
+            line = bytes(self._octets[:end]).removesuffix(b"\r")
             del self._octets[: end + 1]
             self._scanned = 0
-            if self._add(line.removesuffix(b"\r")):
+            if not self._lines and (answer := _whole(line)) is not None:
+                return answer
+            if self._add(line):
                 return self._finish()
         self._scanned = len(self._octets)
         if self._scanned > _longest(self._octets):
@@ -87,6 +89,14 @@ class ReplyBuffer:
         answer = Answer(_CODES[self._code], decoded(b"\n".join(self._lines)))
         self._begin()
         return answer
+
+
+def _whole(line: bytes) -> Answer | None:
+    """The reply that is this one line and no longer than any may be; most are."""
+    code = _CODES.get(line[:3])
+    if code is None or line[3:4] != b" " or len(line) > MAX_LINE:
+        return None
+    return Answer(code, decoded(line[4:]))
 
 
 def _longest(line: bytes | bytearray) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from outbox_admin.core.cause import Phase
 from outbox_admin.core.classify import Break, Reply
+from outbox_admin.delivery.compose import Composed
 
 ROUTE = "simulated"
 
@@ -19,9 +20,7 @@ class SimulatedSession:
     def open(self) -> Reply | Break | None:
         return None
 
-    def deliver(
-        self, sender: str, recipient: str, content: bytes, *, smtputf8: bool = False
-    ) -> Reply | Break:
+    def deliver(self, message: Composed, *, then: Composed | None = None) -> Reply | Break:
         return Reply(Phase.DOT, 250, "")
 
     def probe(self) -> Reply | Break | None:

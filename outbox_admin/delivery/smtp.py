@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
+from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.content import check_content, hand_over
 from outbox_admin.delivery.deadline import Deadline
 from outbox_admin.delivery.dial import dial
 from outbox_admin.delivery.envelope import Envelope
 from outbox_admin.delivery.exchange import Ended, Exchange, expect
-from outbox_admin.delivery.greet import Offer, greet, tls_context
+from outbox_admin.delivery.greet import greet, tls_context
+from outbox_admin.delivery.grouping import Grouping
 from outbox_admin.delivery.routes import Route
 from outbox_admin.delivery.stamina import Stamina
+from outbox_admin.delivery.transaction import (
+    OURS,
+    Link,
+    ahead_of,
+    envelope_of,
+    introduce,
+    is_out_of_step,
+    is_stale,
+    take_leave,
+)
 from outbox_admin.delivery.wire import Wire, WireFault
 from outbox_admin.errors import ConfigurationError
 
@@ -28,25 +38,7 @@ QUIT_LIMIT = 2.0  #: seconds that a parting may take
 Seconds = Callable[[], float]
 OCTETS_PER_SECOND = 256 * 1024  #: by which the time limit of a hand-over grows with the message
 
-_GO_ON = range(250, 260)
-_ALIVE = (*_GO_ON, 500, 502)  # a relay that does not know NOOP is there all the same
-_OURS = (Kind.UNSUPPORTED, Kind.TOO_LARGE)  # before anything was sent: the connection is as good as before
-
-
-@dataclass(slots=True)
-class _Link:
-    """An open connection, ready for a message."""
-
-    exchange: Exchange
-    offer: Offer
-    last_used: float
-    uses: int = 0
-    tried: bool = False  #: a message was begun, or refused
-    unfinished: bool = False  #: a refused transaction lies open; RSET comes before the next
-
-    @property
-    def wire(self) -> Wire:
-        return self.exchange.wire
+_ALIVE = (*range(250, 260), 500, 502)  # a relay that does not know NOOP is there all the same
 
 
 class SmtpSession:
@@ -62,9 +54,10 @@ class SmtpSession:
         self.route = route
         self._clock = clock
         self._may_begin = may_begin
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._wire: Wire | None = None
         self._stamina = Stamina()
+        self._grouping = Grouping(route.name)
         self._spent = 0.0
         try:
             self._context = tls_context(route)
@@ -90,7 +83,7 @@ class SmtpSession:
 
         The time it takes belongs to the hand-over that follows.
         """
-        if self._reusable() is not None:
+        if self._link is not None and (self._link.ahead is not None or self._reusable() is not None):
             return None
         began = self._clock()
         try:
@@ -100,21 +93,22 @@ class SmtpSession:
         self._spent = self._clock() - began
         return None
 
-    def deliver(
-        self, sender: str, recipient: str, content: bytes, *, smtputf8: bool = False
-    ) -> Reply | Break:
-        """One message to one recipient, over the open connection or a new one.
+    def deliver(self, message: Composed, *, then: Composed | None = None) -> Reply | Break:
+        """One message to its recipient, over the open connection or a new one.
 
         Gives the reply to the final dot, or the first refusal or break; which phase it names, that far it came.
-        ``content`` is 7-bit with CRLF line ends, not dot-stuffed. Raises Unsendable, before anything is sent, when an
-        address or a line end could break the dialogue.
+        ``then`` will probably be delivered next: where the relay can pipeline, its envelope goes out with the end of
+        this message. If it is not what comes next, the connection is closed: no content may follow that envelope.
+        Raises Unsendable, before anything of this message is sent, when an address or a line end could break the
+        dialogue.
         """
-        envelope = Envelope(sender, recipient, len(content), smtputf8)
-        check_content(content)
-        limit = self.route.handover_limit + len(content) / OCTETS_PER_SECOND - self._spent
+        envelope = envelope_of(message)
+        check_content(message.content)
+        limit = self.route.handover_limit + len(message.content) / OCTETS_PER_SECOND - self._spent
         deadline, self._spent = Deadline.after(limit, self._clock), 0.0
         try:
-            event: Reply | Break = self._walk(envelope, content, deadline)
+            link = self._reach_content(message, envelope, deadline)
+            event: Reply | Break = self._send_content(link, message.content, then)
         except Ended as end:
             event = end.event
         self._settle(event)
@@ -136,7 +130,7 @@ class SmtpSession:
     def quit(self) -> None:
         """Takes leave and closes. Never raises, never waits longer than :data:`QUIT_LIMIT`."""
         if self._link is not None:
-            self._take_leave(self._link, Deadline.after(QUIT_LIMIT, self._clock))
+            self._leave(self._link, wait=True)
 
     def close(self) -> None:
         """Hard, without a word."""
@@ -150,43 +144,44 @@ class SmtpSession:
         if wire is not None:
             wire.abort()
 
-    def _walk(self, envelope: Envelope, content: bytes, deadline: Deadline) -> Reply:
-        link = self._begin(envelope, deadline)
-        _, rcpt, data = envelope.commands(link.offer)
-        expect(link.exchange.ask(Phase.RCPT, rcpt), *_GO_ON)
-        expect(link.exchange.ask(Phase.DATA, data), 354)
+    def _reach_content(self, message: Composed, envelope: Envelope, deadline: Deadline) -> Link:
+        """The link whose relay now waits for the content.
+
+        What was the fault of a connection used before, whose end may only show now, or of commands sent in a group
+        costs the message nothing: it is introduced again over a fresh one, in the end in lock step.
+        """
+        link = self._fit_for(message) or self._connect(deadline)
+        while True:
+            aged = link.tried or self._clock() - link.last_used >= self.route.reply_timeout
+            link.exchange.deadline = deadline
+            try:
+                introduce(link, envelope)
+                return link
+            except Ended as end:
+                if link.wire.aborted or deadline.has_passed or not self._excuses(link, end.event, aged=aged):
+                    raise
+            link = self._connect(deadline)
+
+    def _send_content(self, link: Link, content: bytes, then: Composed | None) -> Reply:
         if not self._may_begin():
             raise Ended(Break(Phase.DATA, Kind.UNKNOWN, "withheld"))
-        reply = hand_over(link.exchange, content, final_timeout=self.route.final_timeout)
+        lines = ahead_of(link, None if self._is_spent(link) else then)
+        reply = hand_over(link.exchange, content, final_timeout=self.route.final_timeout, ahead=lines)
         if not 200 <= reply.code < 300 and reply.code < 400:
             raise Ended(Break(Phase.DOT, Kind.PROTOCOL, f"{reply.code} {reply.text}", begun=True))
+        link.ahead = then if lines else None
         return reply
 
-    def _begin(self, envelope: Envelope, deadline: Deadline) -> _Link:
-        """MAIL. On a connection used before, whose end may only show now, once more over a fresh one."""
-        link = self._reusable()
-        if link is None:
-            return self._mail(self._connect(deadline), envelope, deadline)
-        fresh = not link.tried and self._clock() - link.last_used < self.route.reply_timeout
-        try:
-            return self._mail(link, envelope, deadline)
-        except Ended as end:
-            if fresh or deadline.has_passed or not _is_stale(end.event):
-                raise
-        self._retire(link)
-        return self._mail(self._connect(deadline), envelope, deadline)
-
-    def _mail(self, link: _Link, envelope: Envelope, deadline: Deadline) -> _Link:
-        obstacle = envelope.obstacle(link.offer)
-        if obstacle is not None:
-            raise Ended(Break(Phase.MAIL, *obstacle))
-        link.exchange.deadline, link.tried = deadline, True
-        if link.unfinished and link.exchange.ask(Phase.MAIL, b"RSET").code not in _GO_ON:
-            raise Ended(Break(Phase.MAIL, Kind.PROTOCOL, "RSET was refused"))
-        link.unfinished = True
-        expect(link.exchange.ask(Phase.MAIL, envelope.commands(link.offer)[0]), *_GO_ON)
-        link.uses += 1
-        return link
+    def _excuses(self, link: Link, event: Reply | Break, *, aged: bool) -> bool:
+        """Whether it was not the message that failed. If so, the link is given up."""
+        if aged and is_stale(link, event):
+            self._retire(link)
+        elif link.grouped and is_out_of_step(event):
+            self._grouping.note_fault(event.phase, now=self._clock())
+            self.close()
+        else:
+            return False
+        return True
 
     def _settle(self, event: Reply | Break) -> None:
         link = self._link
@@ -194,38 +189,46 @@ class SmtpSession:
             return
         link.last_used = self._clock()
         if isinstance(event, Reply):
-            link.unfinished = event.code >= 400
+            link.unfinished = event.code >= 400 if event.phase is Phase.DOT else link.unfinished
             if link.wire.failed or event.phase is Phase.CONTENT or event.code in (421, 503):
                 self.close()  # also in mid-content: the relay would read our next command as text
-        elif event.kind not in _OURS:
+        elif event.kind not in OURS:
             self.close()
 
-    def _reusable(self) -> _Link | None:
+    def _fit_for(self, message: Composed) -> Link | None:
+        """The open connection, unless another message's envelope went ahead on it."""
+        link = self._link
+        if link is None or link.ahead is None:
+            return self._reusable()
+        if link.ahead != message:
+            self.close()
+        return self._link
+
+    def _is_spent(self, link: Link) -> bool:
+        return self._stamina.is_spent(uses=link.uses, now=self._clock())
+
+    def _reusable(self) -> Link | None:
         """The open connection where it is fit for another message; else it is given up."""
         link = self._link
         if link is None:
             return None
         if not link.wire.is_quiet():
             self._retire(link)
-        elif self._stamina.is_spent(uses=link.uses, now=self._clock()):
-            self._take_leave(link, None)
+        elif self._is_spent(link):
+            self._leave(link, wait=False)  # a message is waiting
         return self._link
 
-    def _retire(self, link: _Link) -> None:
+    def _retire(self, link: Link) -> None:
         now = self._clock()
         if link.uses:
             self._stamina.note_end(uses=link.uses, idle=now - link.last_used, now=now)
         self.close()
 
-    def _take_leave(self, link: _Link, wait: Deadline | None) -> None:
-        """QUIT. Its reply is awaited only until ``wait``; with None not at all, since a message is waiting."""
-        with suppress(WireFault):
-            link.wire.write(b"QUIT\r\n", wait or Deadline.after(QUIT_LIMIT, self._clock))
-            if wait is not None:
-                link.wire.read(wait)
+    def _leave(self, link: Link, *, wait: bool) -> None:
+        take_leave(link, Deadline.after(QUIT_LIMIT, self._clock), wait=wait)
         self.close()
 
-    def _connect(self, deadline: Deadline) -> _Link:
+    def _connect(self, deadline: Deadline) -> Link:
         route = self.route
         try:
             self._wire = dial(route.host, route.port, deadline.within(route.reply_timeout))
@@ -237,12 +240,6 @@ class SmtpSession:
         except Ended:
             self.close()
             raise
-        self._link = _Link(exchange, offer, self._clock())
+        now = self._clock()
+        self._link = Link(exchange, offer, now, grouped=self._grouping.suits(offer, now=now))
         return self._link
-
-
-def _is_stale(event: Reply | Break) -> bool:
-    """Whether the first command failed for the connection's sake; asked only of connections used before."""
-    if isinstance(event, Reply):
-        return event.code == 421
-    return event.kind not in _OURS

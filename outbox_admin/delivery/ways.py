@@ -6,7 +6,7 @@ without a message at risk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -29,9 +29,7 @@ class Session(Protocol):
     @property
     def connected(self) -> bool: ...
     def open(self) -> Reply | Break | None: ...
-    def deliver(
-        self, sender: str, recipient: str, content: bytes, *, smtputf8: bool = False
-    ) -> Reply | Break: ...
+    def deliver(self, message: Composed, *, then: Composed | None = None) -> Reply | Break: ...
     def probe(self) -> Reply | Break | None: ...
     def quit(self) -> None: ...
     def close(self) -> None: ...
@@ -82,16 +80,29 @@ class Ways:
         event = way.session.open()
         return None if event is None else self._judge(way, event)
 
-    def deliver(self, way: Way, composed: Composed, *, first_fault_at: datetime | None = None) -> Outcome:
-        """Hands one message over and says what the relay made of it. ``first_fault_at``: when it first met a fault."""
-        recipient = self._parts.redirect_to or composed.recipient
-        event = way.session.deliver(
-            composed.sender,
-            recipient,
-            composed.content,
-            smtputf8=composed.smtputf8 or not recipient.isascii(),
-        )
+    def deliver(
+        self,
+        way: Way,
+        composed: Composed,
+        *,
+        then: Composed | None = None,
+        first_fault_at: datetime | None = None,
+    ) -> Outcome:
+        """Hands one message over and says what the relay made of it. ``first_fault_at``: when it first met a fault.
+
+        ``then`` will probably be next: its envelope may go ahead, never its content.
+        """
+        following = None if then is None else self._directed(then)
+        event = way.session.deliver(self._directed(composed), then=following)
         return self._judge(way, event, first_fault_at=first_fault_at)
+
+    def _directed(self, composed: Composed) -> Composed:
+        """Outside production one address gets every mail (E28)."""
+        recipient = self._parts.redirect_to
+        if recipient is None:
+            return composed
+        smtputf8 = composed.smtputf8 or not recipient.isascii()
+        return replace(composed, recipient=recipient, smtputf8=smtputf8)
 
     def note(self, way: Way, outcome: Outcome) -> bool:
         """Tells the route's breaker. True when the lane must not go on over this way."""

@@ -9,9 +9,12 @@ from email import message_from_bytes, policy
 import pytest
 
 from outbox_admin import Message
+from outbox_admin.core.classify import Reply
 from outbox_admin.core.lifecycle import State
 from outbox_admin.core.message import Attachment
+from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.routes import Route, Tls
+from outbox_admin.delivery.smtp import SmtpSession
 from tests.delivery.room import Room, drain
 from tests.support import postfix
 from tests.support.certificates import Authority
@@ -87,6 +90,25 @@ def test_postfix_refuses_a_mailbox_and_the_next_message_is_sent(room: Room, rout
         "5.1.1",
     )
     assert room.row(taken).state == State.SENT
+
+
+def test_postfix_is_pipelined_and_a_refused_mailbox_leaves_its_neighbours_alone(
+    server: postfix.Postfix, route: Route
+) -> None:
+    before = len(server.mails(count=0))
+    names = ["one@example.com", postfix.REFUSED, "two@example.com", "three@example.com"]
+    mails = [
+        Composed(b"Subject: for %b\r\n\r\n.\r\n" % name.encode(), "shop@example.com", name, smtputf8=False)
+        for name in names
+    ]
+    session = SmtpSession(route)
+    events = [session.deliver(mail, then=then) for mail, then in zip(mails, [*mails[1:], None], strict=True)]
+    assert session.uses == len(names)
+    session.quit()
+
+    assert [event.code if isinstance(event, Reply) else event for event in events] == [250, 550, 250, 250]
+    arrived = b"".join(server.mails(count=before + 3))
+    assert [arrived.count(b"Subject: for %b\n" % name.encode()) for name in names] == [1, 0, 1, 1]
 
 
 def test_a_wrong_password_at_postfix_leaves_every_message_pending(room: Room, route: Route) -> None:

@@ -14,6 +14,7 @@ import pytest
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
 from outbox_admin.core.lifecycle import Accepted, ChannelFault, Deferred, Outcome, Rejected, Unknown
+from outbox_admin.delivery.compose import Composed
 from tests.support.clock import FakeClock
 from tests.support.relay import Action, Relay, Script, close, deaf, raw, reset, silence, then, trickle
 from tests.support.sessions import CONTENT, QUICK, RECIPIENT, deliver, outcome_of, session_to
@@ -428,7 +429,7 @@ def test_size_is_asked_and_answered() -> None:
 
 def test_oc_06_a_non_ascii_local_part_needs_the_extension() -> None:
     with Relay(offer=["SIZE", "8BITMIME"]) as relay, session_to(relay) as session:
-        event = session.deliver("a@shop.example", "jörg@example.com", CONTENT, smtputf8=True)
+        event = session.deliver(Composed(CONTENT, "a@shop.example", "jörg@example.com", smtputf8=True))
         assert session.connected
     assert isinstance(event, Break)
     assert (event.phase, event.kind, outcome_of(event)) == (Phase.MAIL, Kind.UNSUPPORTED, PERM)
@@ -438,7 +439,7 @@ def test_oc_06_a_non_ascii_local_part_needs_the_extension() -> None:
 
 def test_a_non_ascii_local_part_is_sent_where_the_extension_is_offered() -> None:
     with Relay(offer=["SMTPUTF8"]) as relay, session_to(relay) as session:
-        event = session.deliver("a@shop.example", "jörg@example.com", CONTENT, smtputf8=True)
+        event = session.deliver(Composed(CONTENT, "a@shop.example", "jörg@example.com", smtputf8=True))
     assert outcome_of(event) is Accepted
     assert relay.connections[0].commands[1:3] == [
         b"MAIL FROM:<a@shop.example> SMTPUTF8",

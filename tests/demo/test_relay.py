@@ -6,6 +6,7 @@ import pytest
 
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
+from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.routes import Route, Tls
 from outbox_admin.delivery.smtp import SmtpSession
 from outbox_admin.demo.relay import ByName, Catcher, Caught
@@ -21,7 +22,8 @@ def names() -> ByName:
 def send(relay: Catcher, *recipients: str) -> list[int | Kind]:
     route = Route("catcher", relay.host, relay.port, tls=Tls.NONE, reply_timeout=60, final_timeout=2)
     session = SmtpSession(route)
-    events: list[Reply | Break] = [session.deliver("shop@example.com", each, CONTENT) for each in recipients]
+    messages = [Composed(CONTENT, "shop@example.com", each, smtputf8=False) for each in recipients]
+    events: list[Reply | Break] = [session.deliver(message) for message in messages]
     session.quit()
     return [event.code if isinstance(event, Reply) else event.kind for event in events]
 
@@ -80,5 +82,7 @@ def test_the_port_is_free_again_afterwards() -> None:
 def test_phases_of_a_refusal_are_those_of_the_recipient(names: ByName) -> None:
     with Catcher(decide=names) as relay:
         session = SmtpSession(Route("catcher", relay.host, relay.port, tls=Tls.NONE))
-        assert session.deliver("", "refused@example.com", CONTENT).phase is Phase.RCPT
+        assert (
+            session.deliver(Composed(CONTENT, "", "refused@example.com", smtputf8=False)).phase is Phase.RCPT
+        )
         session.quit()

@@ -72,6 +72,36 @@ def then(*actions: str | Action) -> Action:
     return act
 
 
+def slowly(octets: bytes) -> Action:
+    """One octet after the other, each in a packet of its own."""
+
+    async def act(talk: Conversation) -> None:
+        talk.announce(octets[:3])
+        for octet in octets:
+            await talk.send(bytes([octet]))
+            await asyncio.sleep(0)
+
+    return act
+
+
+def forget() -> Action:
+    """Throws away what came already: a relay that does not expect commands ahead of its reply."""
+
+    async def act(talk: Conversation) -> None:
+        talk.forget()
+
+    return act
+
+
+def until(event: threading.Event) -> Action:
+    """Goes on when the test says so."""
+
+    async def act(talk: Conversation) -> None:
+        await asyncio.to_thread(event.wait, 60)
+
+    return act
+
+
 def trickle(octets: bytes, *, every: float) -> Action:
     """Sends ``octets`` again and again, ``every`` so many seconds, without end."""
 
@@ -152,9 +182,13 @@ class Transaction:
 
 @dataclass(slots=True)
 class Connection:
-    """``octets``: all that came, inside TLS in clear. ``commands``: lines without their end, no content."""
+    """``octets``: all that came, inside TLS in clear. ``commands``: lines without their end, no content.
+
+    ``pieces``: what came in one read. A short write of the client is one, since it waits for an answer after it.
+    """
 
     octets: bytearray = field(default_factory=bytearray)
+    pieces: list[bytes] = field(default_factory=list)
     commands: list[bytes] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
     secured: bool = False
@@ -165,7 +199,10 @@ class Connection:
 
 
 class Relay:
-    """``offer``: EHLO keywords; STARTTLS is added where ``tls`` is given. ``implicit``: TLS from the first octet."""
+    """``offer``: EHLO keywords; STARTTLS is added where ``tls`` is given. ``implicit``: TLS from the first octet.
+
+    ``gathers``: replies are held back while more commands lie here, and leave in one packet.
+    """
 
     def __init__(
         self,
@@ -173,11 +210,13 @@ class Relay:
         offer: Sequence[str] = (),
         tls: ssl.SSLContext | None = None,
         implicit: bool = False,
+        gathers: bool = False,
         end_of_data: EndOfData = EndOfData.STRICT,
         port: int = 0,
     ) -> None:
         self.scripts = scripts or ({},)
         self.offer, self.tls, self.implicit = list(offer), tls, implicit
+        self.gathers = gathers
         self.ends = (b"\r\n.\r\n", *end_of_data.value)
         self.port = port
         self.connections: list[Connection] = []
@@ -264,6 +303,7 @@ class Conversation:
         self._judged: Transaction | None = None
         self._seen: dict[str, int] = {}
         self._unread = b""
+        self._held = b""  # replies that leave together
         self._login: list[str] = []  # replies that the rest of a login will get
 
     async def run(self) -> None:
@@ -277,6 +317,15 @@ class Conversation:
             await self._obey(line, line[:4].upper().decode("latin-1").strip())
 
     async def send(self, octets: bytes) -> None:
+        self._held += octets
+        if not (self.relay.gathers and self._unread):
+            await self._flush()
+
+    def forget(self) -> None:
+        self._unread = b""
+
+    async def _flush(self) -> None:
+        octets, self._held = self._held, b""
         self.writer.write(octets)
         await self.writer.drain()
 
@@ -318,10 +367,13 @@ class Conversation:
         return line.removesuffix(b"\r")
 
     async def receive(self) -> None:
+        if self._held:
+            await self._flush()
         octets = await self.reader.read(65536)
         if not octets:
             raise _Over
         self.connection.octets += octets
+        self.connection.pieces.append(octets)
         self._unread += octets
 
     async def _obey(self, line: bytes, verb: str) -> None:

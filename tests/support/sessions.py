@@ -7,6 +7,7 @@ from typing import Any
 
 from outbox_admin.core.classify import Break, Reply, classify
 from outbox_admin.core.lifecycle import Outcome
+from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.routes import Route, Tls
 from outbox_admin.delivery.smtp import SmtpSession
 from tests.support.relay import Relay
@@ -33,8 +34,12 @@ def session_to(
         session.close()
 
 
+def message(content: bytes = CONTENT, *, to: str = RECIPIENT) -> Composed:
+    return Composed(content, SENDER, to, smtputf8=False)
+
+
 def deliver(session: SmtpSession, content: bytes = CONTENT, *, to: str = RECIPIENT) -> Reply | Break:
-    return session.deliver(SENDER, to, content)
+    return session.deliver(message(content, to=to))
 
 
 def outcome_of(event: Reply | Break | None) -> type[Outcome]:
