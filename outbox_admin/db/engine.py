@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,8 +13,14 @@ from outbox_admin.db.store.sqlite import prepare_sqlite
 from outbox_admin.errors import ConfigurationError
 
 #: Behind a transaction pooler the next transaction meets another session, where the same name may stand for another
-#: statement: that fails in the best case. Nobody can see a pooler from here, so nothing is prepared on any server.
+#: statement: that fails in the best case. So nothing is prepared on a server before it is known to answer itself.
 UNPREPARED = {"prepare_threshold": None}
+#: A statement is prepared when it comes for the second time: a lane sends the same few all day.
+PREPARED_FROM = 1
+#: A connection that has rested for so many seconds is tried before it is used again.
+RESTED = 1.0
+#: In a connection's ``info``: no pooler stands between. Its limits are set. When it was last used.
+DIRECT, _BOUND, _RESTS_SINCE = "outbox_direct", "outbox_bound", "outbox_rests_since"
 
 #: Seconds that a statement waits for a lock, and that a transaction may stand still, where the server has no limit of
 #: its own: who holds the lock may be frozen, or have lost its machine, which a server may not notice for hours.
@@ -30,26 +38,74 @@ def create(url: str, **options: Any) -> sa.Engine:
         _protect(address.database)
         return prepare_sqlite(sa.create_engine(address, **options))
     options["connect_args"] = UNPREPARED | options.get("connect_args", {})
-    return sa.create_engine(address, **{"pool_pre_ping": True, **options})
+    engine = sa.create_engine(address, **options)
+    sa.event.listen(engine, "connect", _meet)
+    sa.event.listen(engine, "checkin", _rest)
+    sa.event.listen(engine, "checkout", _rouse)
+    return engine
+
+
+def _meet(connection: Any, record: Any) -> None:
+    """Whether the server itself is at the other end: a pooler names another process than the one that answers.
+
+    PostgreSQL names its process when a connection begins (BackendKeyData, protocol 3.0); a pooler that hands each
+    transaction to another session has nothing true to say there.
+    """
+    [answers] = connection.execute("SELECT pg_backend_pid()").fetchone()
+    connection.rollback()
+    record.info[DIRECT] = answers == connection.info.backend_pid
+    if record.info[DIRECT]:
+        connection.prepare_threshold = PREPARED_FROM
+
+
+def _rest(connection: Any, record: Any) -> None:
+    record.info[_RESTS_SINCE] = time.monotonic()
+
+
+def _rouse(connection: Any, record: Any, proxy: Any) -> None:
+    """One that has rested may have ended; one just used is not asked, its next statement says so as well."""
+    if time.monotonic() - record.info.get(_RESTS_SINCE, math.inf) < RESTED:
+        return
+    try:
+        connection.execute("")
+        connection.rollback()
+    except Exception as error:
+        raise sa.exc.DisconnectionError from error
 
 
 def bound_waits(engine: sa.Engine) -> sa.Engine:
     """For a worker: no process that froze in the middle of a transaction may keep all others waiting.
 
-    For each transaction anew, since behind a pooler nothing else lasts. Does nothing on SQLite, which has a limit.
+    Once for each session where that lasts, behind a pooler for each transaction anew. Does nothing on SQLite, which
+    has a limit.
     """
     if engine.dialect.name == "postgresql" and not sa.event.contains(engine, "begin", _bound):
+        sa.event.listen(engine, "connect", _bound_session)
         sa.event.listen(engine, "begin", _bound)
     return engine
 
 
+def _bound_session(connection: Any, record: Any) -> None:
+    if record.info.get(DIRECT):
+        connection.execute(_limits(last="false"))
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.commit()
+        record.info[_BOUND] = True
+
+
 def _bound(db: sa.Connection) -> None:
+    if _BOUND not in db.info:
+        db.exec_driver_sql(_limits(last="true"))
+
+
+def _limits(*, last: str) -> str:
+    """``last`` true: until the transaction ends."""
     limits = {"lock_timeout": LOCK_WAIT, "idle_in_transaction_session_timeout": STANDSTILL}
     cases = [
-        f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{seconds}s', true) END"
+        f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{seconds}s', {last}) END"
         for name, seconds in limits.items()
     ]
-    db.exec_driver_sql(f"SELECT {', '.join(cases)}")
+    return f"SELECT {', '.join(cases)}"
 
 
 def rewritten(url: str) -> sa.URL:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -20,10 +19,12 @@ from outbox_admin.crypto.envelope import key_id_of
 from outbox_admin.db.store import claims, marks, release
 from outbox_admin.db.store.claims import Claim, TurnedAway
 from outbox_admin.delivery import standing
+from outbox_admin.delivery.express import Express
 from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.hand import Hand
 from outbox_admin.delivery.opening import Ready
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.place import Place
 
 #: How often one claim begins anew for rows that must not be sent now, which it turns away by the hundreds.
 TURNS = 100
@@ -31,19 +32,12 @@ TURNS = 100
 log = logging.getLogger("outbox_admin.delivery")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Who works: the worker's name, and the shard of its minute counts."""
-
-    worker: str
-    shard: int = 0
-
-
 class Claiming:
     """Used by one thread. Database errors pass through; :meth:`doubt` follows them."""
 
-    def __init__(self, parts: Parts, place: Place, hand: Hand, fleet: Fleet) -> None:
+    def __init__(self, parts: Parts, place: Place, hand: Hand, fleet: Fleet, express: Express) -> None:
         self._parts = parts
+        self._express = express
         self._fleet = fleet
         self._place = place
         self._hand = hand
@@ -57,6 +51,13 @@ class Claiming:
         together = (
             announce and self._parts.templates is None
         )  # a late rendering is stored by a mark of its own
+        self.settle()
+        token, asked = self._drawn()
+        claimed = self._express.claim(limit, route, token=token, announce=together)
+        del self._doubtful[token]
+        if claimed:
+            self._hand.take(token, claimed, leased_from=asked)
+            return claimed
         return self._claim(partial(claims.claim_batch, limit=limit, announce=together), route)
 
     def alone(self, route: str) -> list[Claim]:
@@ -91,16 +92,25 @@ class Claiming:
         with self._parts.engine.begin() as db:
             return claims.load_payload(db, row_id=claim.id, token=claim.token)
 
-    def mark(self, group: Collection[Ready]) -> list[Ready]:
+    def mark(self, group: Collection[Ready], route: str) -> list[Ready]:
         """Those that are still ours: from now on they may reach the relay. Renews the lease of all that is held."""
-        asked = self._parts.clock.monotonic()
+        asked, owned = self._parts.clock.monotonic(), [ready.claim for ready in group]
+        aged = self._hand.has_aged(asked)
+        rendered = any(ready.rendering is not None for ready in group)
+        ours = set() if aged or rendered else set(self._express.mark(owned, route))
+        if late := [ready for ready in group if ready.claim.id not in ours]:
+            ours |= self._mark(late, renewing=aged)
+        if aged:
+            self._hand.renewed(asked)
+        return [ready for ready in group if self._still_ours(ready, ours)]
+
+    def _mark(self, group: Collection[Ready], *, renewing: bool) -> set[UUID]:
+        owned, lease = [ready.claim for ready in group], self._parts.rules.lease
         with self._parts.engine.begin() as db:
-            now, lease = self._parts.clock.now(), self._parts.rules.lease
+            now = self._parts.clock.now()
             for ready in group:
                 self._keep_rendering(db, ready, now)
-            ours = marks.mark_handover(db, [ready.claim for ready in group], now=now, lease=lease)
-        self._hand.renewed(asked)
-        return [ready for ready in group if self._still_ours(ready, ours)]
+            return marks.mark_handover(db, owned, now=now, lease=lease, renewing=renewing)
 
     def hold(self, claim: Claim, held: str) -> None:
         """Stamps the row and gives its attempt back."""
@@ -119,9 +129,7 @@ class Claiming:
     def _claim(self, ask: Callable[..., list[Claim] | TurnedAway], route: str) -> list[Claim]:
         self.settle()
         for _ in range(TURNS):
-            token = self._parts.token()
-            self.doubt(token)
-            asked = self._parts.clock.monotonic()
+            token, asked = self._drawn()
             claimed = self._ask(partial(self._permitted, ask, route), token)
             del self._doubtful[token]
             if not isinstance(claimed, TurnedAway):
@@ -129,6 +137,12 @@ class Claiming:
                 return claimed
             log.info("turned away, held, suppressed or superseded: %d", claimed.number)
         return []
+
+    def _drawn(self) -> tuple[UUID, float]:
+        """A token, in doubt until the answer is there, and the second from which the lease runs at least."""
+        token = self._parts.token()
+        self.doubt(token)
+        return token, self._parts.clock.monotonic()
 
     def _permitted(
         self,

@@ -14,8 +14,9 @@ from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Deferred, OnUnknown, Outcome, Rejected
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.rows import UNREADABLE
-from outbox_admin.delivery.claiming import Claiming, Place
+from outbox_admin.delivery.claiming import Claiming
 from outbox_admin.delivery.common import Common, Halt
+from outbox_admin.delivery.express import Express
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.hand import Hand
@@ -24,6 +25,7 @@ from outbox_admin.delivery.ledger import Ledger
 from outbox_admin.delivery.opening import Desk, Hold, Ready
 from outbox_admin.delivery.pace import Pace
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.place import Place
 from outbox_admin.delivery.turns import Turns
 from outbox_admin.delivery.ways import Way, Ways
 
@@ -56,7 +58,8 @@ class Dispatcher:
         self.hand = Hand()
         self._fleet = Fleet(parts, common.pauses, place.worker, place.shard)
         self.ledger = Ledger(parts, common, place, self.hand, self._fleet)
-        self.claiming = Claiming(parts, place, self.hand, self._fleet)
+        self._express = Express(parts, place, self._fleet, self.ledger)
+        self.claiming = Claiming(parts, place, self.hand, self._fleet, self._express)
         self._desk = Desk(parts.ring, common.proofs, rules.sender or "", parts.templates)
         self._turns = turns = Turns(parts, common.stopping)
         self._ways = Ways(parts, self._fleet, turns, common.stopping)
@@ -68,8 +71,15 @@ class Dispatcher:
     def cycle(self) -> Cycle:
         """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone.
 
-        Then the routes that are paused beside the one in use have their turn to be probed.
+        Then the routes that are paused beside the one in use have their turn to be probed. Results may wait for the next
+        cycle where that follows at once: its claim takes them along.
         """
+        cycle = self._cycle()
+        if not (cycle.more and self._express.carries) or self._stopped():
+            self.ledger.flush()
+        return cycle
+
+    def _cycle(self) -> Cycle:
         if self._stopped() or self._common.halted:
             return Cycle(failed=self._common.halted is Halt.UNSEEN)
         if not self._common.keys_fit:
@@ -95,6 +105,7 @@ class Dispatcher:
 
     def give_back(self) -> None:
         """At the end: what a lost answer left in our name must not wait for the end of its lease."""
+        self.ledger.flush()
         try:
             self.claiming.settle()
         except Exception as error:  # noqa: BLE001 - the lane ends whatever happens here
@@ -136,9 +147,11 @@ class Dispatcher:
             finished = self._work(claims, way) and not self._ways.is_shut(way)
         if finished and room:
             self._pace.note(asked=room, got=len(claims), seconds=self._parts.clock.monotonic() - began)
-        return Cycle(len(claims), more=not finished or 0 < room <= len(claims))
+        seen = len(claims) + self._express.passed_over
+        return Cycle(len(claims), more=not finished or 0 < room <= seen)
 
     def _single(self, way: Way, before: Cycle) -> Cycle:
+        self.ledger.flush()
         with self._fleet.reserve(way.route, 1) as room:
             claims = self.claiming.alone(way.route) if room else []
             self._work(claims, way)
@@ -152,7 +165,8 @@ class Dispatcher:
         while going and not self._stopped() and (window := self._window()):
             groups = grouped(self._prepared(window))
             going = all(self._handover.deliver(group, way) for group in groups)
-            self.ledger.flush()
+            if not self._express.carries:
+                self.ledger.flush()
             going = going and not self._ways.is_shut(way)
         self.claiming.release(claims[0].token, self.hand.empty())
         return going

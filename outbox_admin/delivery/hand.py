@@ -12,7 +12,9 @@ from datetime import datetime
 from uuid import UUID
 
 from outbox_admin.db.store.claims import Claim
-from outbox_admin.db.store.marks import STALE
+
+#: A lease is renewed on the way only once it is so many seconds old.
+STALE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,13 @@ class Hand:
             self.leased_from = leased_from
             self._waiting = {claim.id: claim for claim in claims}
 
+    def has_aged(self, now: float) -> bool:
+        """Whether the lease had better be renewed along with the next statement; each renewal rewrites the rows."""
+        return now - self.leased_from >= STALE
+
     def renewed(self, asked: float) -> None:
-        """A statement sent at this monotonic second renewed what is held, except where it was fresh already."""
-        self.leased_from = max(self.leased_from, asked - STALE.total_seconds())
+        """A statement sent at this monotonic second renewed all that is held."""
+        self.leased_from = asked
 
     def peek(self, number: int) -> list[Claim]:
         """The next rows, oldest first; they stay waiting until they are begun or dropped."""

@@ -47,7 +47,7 @@ class Handover:
             return reachable is not None
         if not self.turns.reserve(way.route) or self._stopped():
             return False
-        for ready in self._announced(reachable):
+        for ready in self._announced(reachable, way):
             if self._stopped() or not self._send(ready, way):
                 return False
             if self.ledger.ripe:
@@ -56,11 +56,11 @@ class Handover:
                 return False
         return True
 
-    def _announced(self, group: list[Ready]) -> list[Ready]:
+    def _announced(self, group: list[Ready], way: Way) -> list[Ready]:
         """Those that are still ours: the hand-over of all of them is marked, if it was not already by their claim."""
         if all(ready.claim.announced and ready.rendering is None for ready in group):
             return group
-        return self.claiming.mark(group)
+        return self.claiming.mark(group, way.route)
 
     def _reach(self, group: list[Ready], way: Way) -> list[Ready] | None:
         """Connects. A row that cannot be carried is settled; what can be is returned, None when the way is shut."""
@@ -90,7 +90,7 @@ class Handover:
             if self.hand.drop(claim.id):
                 self.ledger.expired(claim)
             return True
-        if not self._has_time() and not self.claiming.mark([ready]):
+        if not self._has_time() and not self.claiming.mark([ready], way.route):
             return True
         outcome = self._hand_over(ready, way, started_at)
         return outcome is None or not self.ways.note(way, outcome)

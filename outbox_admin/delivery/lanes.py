@@ -13,13 +13,13 @@ from uuid import UUID
 
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.db.store import marks
-from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.dispatcher import Cycle, Dispatcher
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.ledger import Ledger
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.place import Place
 
 #: A lane that has had nothing to send for so many seconds leaves its relays.
 PATIENCE = 20.0
@@ -124,7 +124,7 @@ class Lane:
             return
         with self._parts.engine.begin() as db:
             moment, lease = self._parts.clock.now(), self._parts.rules.lease
-            marks.renew(db, token=handover.claim.token, now=moment, lease=lease)
+            marks.renew(db, tokens={handover.claim.token}, now=moment, lease=lease)
         self._renewed_at = now
 
     def _give_back(self, token: UUID, ids: Collection[UUID]) -> None:

@@ -18,14 +18,15 @@ from uuid import UUID
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Change, Outcome, State, Unknown, decide
 from outbox_admin.db.store import results as store
+from outbox_admin.db.store.acceptances import Acceptance
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.results import Result
-from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe, is_refusal
 from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.hand import Hand, Open
 from outbox_admin.delivery.parts import Parts
+from outbox_admin.delivery.place import Place
 
 #: Results are written at the latest this many seconds after the first of them came in (E11).
 FLUSH_AFTER = 0.2
@@ -104,6 +105,33 @@ class Ledger:
         waited = self._parts.clock.monotonic() - self._since >= FLUSH_AFTER
         return bool(self._open) and (waited or self._telling)
 
+    def plain(self) -> list[Acceptance] | None:
+        """What is open, where all of it says no more than that a relay took the message."""
+        plain = [one for result in self._open if (one := store.acceptance(result))]
+        return plain if len(plain) == len(self._open) else None
+
+    def carried(self, recorded: int, *, news: bool) -> None:
+        """A statement of this lane took the plain results along; those of them that were not ours are looked at."""
+        if recorded < len(self._open):
+            self.flush()
+            return
+        told, self._open = self._open, []
+        self.recorded_at = self._parts.clock.monotonic()
+        for result in told:
+            self._tell(result, ours=True)
+        if told and (news or self._common.pauses.has_news(told[-1].route)):
+            self._tell_the_route(told)
+
+    def _tell_the_route(self, results: Sequence[Result]) -> None:
+        """That it took them; where this fails, the next ones say so."""
+        try:
+            with self._parts.engine.begin() as db:
+                verdicts = self._fleet.judge(db, results, now=self._parts.clock.now())
+        except Exception as error:  # noqa: BLE001 - the results are recorded
+            log.warning("a route was not told of %d acceptances: %s", len(results), describe(error))
+            return
+        self._fleet.learn(verdicts)
+
     def flush(self) -> bool:
         """Writes all results, however long that takes. False only when the process ends before it could."""
         self._offer_again()
@@ -152,7 +180,7 @@ class Ledger:
 
     def _ask(self, results: Sequence[Result], *, judged: bool = True) -> Answer:
         asked, now, place = self._parts.clock.monotonic(), self._parts.clock.now(), self._place
-        lease = self._parts.rules.lease
+        lease = self._parts.rules.lease if self._hand.has_aged(asked) else None
         try:
             with self._parts.engine.begin() as db:
                 ours = store.record(db, results, now=now, worker=place.worker, shard=place.shard, lease=lease)
@@ -161,7 +189,8 @@ class Ledger:
             self._common.tally.add("error")
             log.warning("%d results wait to be recorded: %s", len(results), describe(error))
             return Answer.REFUSED if is_refusal(error) else Answer.AWAY
-        self._hand.renewed(asked)
+        if lease is not None:
+            self._hand.renewed(asked)
         self._fleet.learn(verdicts)
         self.recorded_at = self._parts.clock.monotonic()
         for result in results:

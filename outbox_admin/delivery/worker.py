@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from outbox_admin.core import health
 from outbox_admin.db.store import workers
 from outbox_admin.delivery.aside import ended_before, within
-from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.heartbeat import Heartbeat
 from outbox_admin.delivery.lanes import Lane
 from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.patience import until_it_answers
+from outbox_admin.delivery.place import Place
 from outbox_admin.delivery.reports import Condition, Drained
 from outbox_admin.delivery.sign import Sign
 from outbox_admin.delivery.signals import Call, finishing

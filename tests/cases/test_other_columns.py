@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.dispatcher import Dispatcher
+from outbox_admin.delivery.place import Place
 from tests.cases.scene import Scene, each
 from tests.delivery.room import Room, route_to
 from tests.support import mail

@@ -18,11 +18,11 @@ from outbox_admin.core.lifecycle import Policy
 from outbox_admin.crypto.envelope import Binding
 from outbox_admin.db.schema import email_attempt, email_outbox
 from outbox_admin.db.store import reclaim
-from outbox_admin.delivery.claiming import Place
 from outbox_admin.delivery.clock import Clock
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.dispatcher import Cycle, Dispatcher
 from outbox_admin.delivery.parts import Parts, Rules
+from outbox_admin.delivery.place import Place
 from outbox_admin.delivery.routes import Route, Tls
 from outbox_admin.delivery.worker import Worker
 from tests.support.clock import FakeClock

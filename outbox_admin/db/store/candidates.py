@@ -45,6 +45,12 @@ def is_due_alone(now: Moment) -> sa.ColumnElement[bool]:
     return sa.and_(in_state(State.PENDING), row.held == ALONE, row.due_at <= now, unexpired(now))
 
 
+def clear(now: Moment) -> tuple[sa.ColumnElement[bool], ...]:
+    """In a statement on the outbox: nothing keeps its row from being sent."""
+    barred = (superseding.is_superseded(), suppressions.listed(), holds.covering(now).is_not(None))
+    return tuple(sa.not_(one) for one in barred)
+
+
 def due(db: Database, *, now: datetime, limit: int, usable: Collection[str] | None) -> Candidates:
     """Each priority's range is read in turn: one range over all would walk scheduled rows.
 
@@ -80,20 +86,21 @@ def turn_away(db: Database, found: Candidates, *, now: datetime) -> int:
 @lru_cache
 def _due(*, any_key: bool) -> sa.Select[Any]:
     """Built once: of what a lane asks all day, putting the text together would cost more than the answer."""
-    wanted = (is_due(_NOW), row.priority == sa.bindparam("priority"))
-    return _look(*wanted, any_key=any_key).order_by(row.due_at, row.id)
+    wanted = (is_due(NOW), row.priority == sa.bindparam("priority"))
+    return look(*wanted, any_key=any_key).order_by(row.due_at, row.id)
 
 
 @lru_cache
 def _alone(*, any_key: bool) -> sa.Select[Any]:
-    wanted = (is_due_alone(_NOW), holds.covering(_NOW).is_(None))
-    return _look(*wanted, any_key=any_key).order_by(row.due_at)
+    wanted = (is_due_alone(NOW), holds.covering(NOW).is_(None))
+    return look(*wanted, any_key=any_key).order_by(row.due_at)
 
 
-_NOW: sa.BindParameter[datetime] = sa.bindparam("now", type_=row.due_at.type)
+#: The place of the time in statements that are built once.
+NOW: sa.BindParameter[datetime] = sa.bindparam("now", type_=row.due_at.type)
 
 
-def _look(*wanted: sa.ColumnElement[bool], any_key: bool) -> sa.Select[Any]:
+def look(*wanted: sa.ColumnElement[bool], any_key: bool) -> sa.Select[Any]:
     """Passes over rows that somebody else has in hand: who froze there, or lost its machine, stops nobody else.
 
     The UPDATE decides all the same; SQLite has no locks on rows.
@@ -101,7 +108,7 @@ def _look(*wanted: sa.ColumnElement[bool], any_key: bool) -> sa.Select[Any]:
     flags = (
         superseding.is_superseded().label("superseded"),
         suppressions.listed().label("suppressed"),
-        holds.covering(_NOW).label("stamp"),
+        holds.covering(NOW).label("stamp"),
     )
     usable = row.key_id.in_(sa.bindparam("usable", expanding=True))
     openable = sa.true() if any_key else sa.or_(row.key_id.is_(None), usable)

@@ -8,7 +8,7 @@ other modules.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -53,7 +53,6 @@ class Claim:
     payload: bytes | None = field(repr=False)
     payload_size: int
     message_id: str | None
-    on_unknown: OnUnknown
     created_at: datetime
     not_before: datetime | None
     expires_at: datetime | None
@@ -64,6 +63,7 @@ class Claim:
     lease_until: datetime
     announced: bool = False
     channel_fault_at: datetime | None = None
+    on_unknown: OnUnknown = OnUnknown.HOLD
 
     @property
     def standing(self) -> Standing:
@@ -162,18 +162,23 @@ def _take(
     if not ids:
         return []
     change = sa.update(email_outbox).where(among(row.id, ids), claimable)
-    owned = change.values(
-        state=State.SENDING.value,
-        claim_token=token,
-        claimed_by=worker,
-        claimed_at=now,
-        lease_until=now + lease,
-        attempts=_one_more(row.attempts),
-        tries=_one_more(row.tries),
-        handover_at=sa.case((_TOGETHER, sa.literal(now, row.handover_at.type))) if announce else None,
-    ).returning(*_RETURNED)
-    rows = sorted(db.execute(owned), key=lambda one: (one.priority, one.due_at, one.id))
-    return [_claim(one) for one in rows]
+    owned = change.values(taken(announce=announce)).returning(*RETURNED)
+    given = {"now": now, "token": token, "worker": worker, "until": now + lease}
+    return in_turn(db.execute(owned, given))
+
+
+def taken(*, announce: bool) -> dict[str, Any]:
+    """What a claim writes; the statement gives ``now``, ``token``, ``worker`` and ``until``."""
+    return {
+        "state": State.SENDING.value,
+        "claim_token": sa.bindparam("token", type_=sa.Uuid()),
+        "claimed_by": sa.bindparam("worker", type_=sa.Text()),
+        "claimed_at": candidates.NOW,
+        "lease_until": UNTIL,
+        "attempts": _one_more(row.attempts),
+        "tries": _one_more(row.tries),
+        "handover_at": sa.case((_TOGETHER, candidates.NOW)) if announce else None,
+    }
 
 
 def _one_more(count: sa.Column[int]) -> sa.ColumnElement[int]:
@@ -184,45 +189,24 @@ def _one_more(count: sa.Column[int]) -> sa.ColumnElement[int]:
 _SIZE = sa.func.coalesce(sa.func.length(row.payload), 0)
 #: May be announced together with others: nobody minds a second copy, and it is at hand.
 _TOGETHER = sa.and_(row.on_unknown == OnUnknown.RESEND.value, _SIZE <= INLINE)
-_RETURNED = (
+UNTIL: sa.BindParameter[datetime] = sa.bindparam("until", type_=row.lease_until.type)
+#: In the order in which :func:`in_turn` reads them: the claim's fields, then what only decides whose turn it is.
+RETURNED = (
     *(row.id, row.claim_token, row.attempts, row.max_attempts, row.tries, row.retries, row.idempotency_key),
-    *(row.part, row.recipient, row.template_key, row.key_id, row.message_id, row.on_unknown, row.created_at),
-    *(row.not_before, row.expires_at, row.first_due_at, row.channel_faults, row.channel_fault_at),
-    row.maybe_delivered,
-    *(row.supersede_key, row.lease_until, row.priority, row.due_at, row.handover_at),
-    _SIZE.label("size"),
+    *(row.part, row.recipient, row.template_key, row.key_id),
     sa.case((_SIZE <= INLINE, row.payload)).label("inline_payload"),
+    _SIZE.label("size"),
+    *(row.message_id, row.created_at, row.not_before, row.expires_at, row.first_due_at),
+    *(row.channel_faults, row.maybe_delivered, row.supersede_key, row.lease_until),
+    *(row.handover_at.is_not(None).label("announced"), row.channel_fault_at),
+    *(row.on_unknown, row.priority, row.due_at),
 )
 
 
-def _claim(one: Any) -> Claim:
-    return Claim(
-        id=one.id,
-        token=one.claim_token,
-        attempt=one.attempts,
-        max_attempts=one.max_attempts,
-        tries=one.tries,
-        retries=one.retries,
-        idempotency_key=one.idempotency_key,
-        part=one.part,
-        recipient=one.recipient,
-        template_key=one.template_key,
-        key_id=one.key_id,
-        payload=one.inline_payload,
-        payload_size=one.size,
-        message_id=one.message_id,
-        on_unknown=_on_unknown(one.on_unknown),
-        created_at=one.created_at,
-        not_before=one.not_before,
-        expires_at=one.expires_at,
-        first_due_at=one.first_due_at,
-        channel_faults=one.channel_faults,
-        channel_fault_at=one.channel_fault_at,
-        maybe_delivered=one.maybe_delivered,
-        supersede_key=one.supersede_key,
-        lease_until=one.lease_until,
-        announced=one.handover_at is not None,
-    )
+def in_turn(rows: Iterable[Sequence[Any]]) -> list[Claim]:
+    """Claims of what a statement returned as ``RETURNED``, urgent first, then by due time."""
+    ordered = sorted(rows, key=lambda one: (one[-2], one[-1], one[0]))
+    return [Claim(*one[:-3], on_unknown=_on_unknown(one[-3])) for one in ordered]
 
 
 def _on_unknown(word: str) -> OnUnknown:

@@ -16,12 +16,13 @@ import sqlalchemy as sa
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store import holds, superseding, suppressions
+from outbox_admin.db.store import candidates, holds, superseding
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.minutes import Tick, count
 from outbox_admin.db.store.rows import (
     ALONE,
     Database,
+    Moment,
     among,
     expired,
     finished,
@@ -31,14 +32,13 @@ from outbox_admin.db.store.rows import (
     unexpired,
 )
 
-#: A lease is renewed on the way only once it is this much older than a fresh one: a renewal rewrites the row.
-STALE = timedelta(seconds=30)
 
+def mark_handover(
+    db: Database, claims: Sequence[Claim], *, now: datetime, lease: timedelta, renewing: bool = True
+) -> set[UUID]:
+    """Remembers that the messages may reach the relay from now on, and renews their lease.
 
-def mark_handover(db: Database, claims: Sequence[Claim], *, now: datetime, lease: timedelta) -> set[UUID]:
-    """Remembers that the messages may reach the relay from now on, and renews the lease of all rows of these claims.
-
-    Gives the ids that still are ours. What must not be sent now is turned away here and is not among them: it has
+    ``renewing``: also that of all other rows of their tokens. Gives the ids that still are ours. What must not be sent now is turned away here and is not among them: it has
     expired, a newer message replaces it, its recipient is suppressed, or a hold was placed since the claim.
     """
     ids = {claim.id for claim in claims}
@@ -47,20 +47,15 @@ def mark_handover(db: Database, claims: Sequence[Claim], *, now: datetime, lease
     ours = set(db.execute(_mark(), given).scalars())
     if late := ids - ours:
         _turn_away(db, sa.and_(_owned(tokens), among(row.id, late)), now=now)
-    renew_stale(db, tokens, now=now, lease=lease)
+    if renewing:
+        renew(db, tokens=tokens, now=now, lease=lease)
     return ours
 
 
-def renew(db: Database, *, token: UUID, now: datetime, lease: timedelta) -> int:
-    """Renews the lease of every row that ``token`` holds; their number."""
-    change = sa.update(email_outbox).where(_owned({token})).values(lease_until=now + lease)
+def renew(db: Database, *, tokens: Collection[UUID], now: datetime, lease: timedelta) -> int:
+    """Renews the lease of every row that these tokens hold; their number."""
+    change = sa.update(email_outbox).where(_owned(tokens)).values(lease_until=now + lease)
     return len(db.execute(change.returning(row.id)).all())
-
-
-def renew_stale(db: Database, tokens: Collection[UUID], *, now: datetime, lease: timedelta) -> None:
-    """Renews what these tokens hold wherever the lease has aged."""
-    aged = sa.update(email_outbox).where(_owned(tokens), row.lease_until < now + lease - STALE)
-    db.execute(aged.values(lease_until=now + lease))
 
 
 def store_rendering(db: Database, claim: Claim, *, payload: bytes, key_id: str, now: datetime) -> bool:
@@ -78,16 +73,18 @@ def _owned(tokens: Collection[UUID]) -> sa.ColumnElement[bool]:
 def _mark() -> Any:
     """Built once: every message, or every window of them, passes here."""
     now: Any = sa.bindparam("now", type_=row.handover_at.type)
-    barred = (superseding.is_superseded(), suppressions.listed(), holds.covering(now).is_not(None))
     change = sa.update(email_outbox).where(
-        in_state(State.SENDING),
         row.claim_token.in_(sa.bindparam("tokens", expanding=True)),
         row.id.in_(sa.bindparam("ids", expanding=True)),
-        unexpired(now),
-        *(sa.not_(one) for one in barred),
+        *sendable(now),
     )
     until = sa.bindparam("until", type_=row.lease_until.type)
     return change.values(handover_at=now, lease_until=until).returning(row.id)
+
+
+def sendable(now: Moment) -> tuple[sa.ColumnElement[bool], ...]:
+    """In a statement on the outbox: its row is being sent, and nothing has come between."""
+    return (in_state(State.SENDING), unexpired(now), *candidates.clear(now))
 
 
 def _turn_away(db: Database, mine: sa.ColumnElement[bool], *, now: datetime) -> None:

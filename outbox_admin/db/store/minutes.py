@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from outbox_admin.db.schema import LATENCY_BUCKETS, LATENCY_COLUMNS, outbox_minute
-from outbox_admin.db.store.rows import Database, upsert
+from outbox_admin.db.store.rows import Database, connection_of
 
 SHARDS = 16
 #: Where the totals of removed minutes stand.
@@ -36,6 +38,31 @@ def count(db: Database, ticks: Iterable[Tick], *, now: datetime, shard: int = 0)
     _add(db, _rows(ticks, now.replace(second=0, microsecond=0), shard % SHARDS))
 
 
+def place(now: datetime, shard: int) -> dict[str, Any]:
+    """Parameters of :func:`of_accepted`: the minute and the shard that count."""
+    return {"minute": now.replace(second=0, microsecond=0), "shard": shard % SHARDS}
+
+
+def of_accepted(recorded: sa.CTE) -> Any:
+    """Counts ``recorded`` (template_key, created_at, not_before, sent_at) within the statement that recorded it."""
+    new, minute = recorded.c, sa.bindparam("minute", type_=outbox_minute.c.minute.type)
+    ready = sa.func.greatest(new.created_at, sa.func.coalesce(new.not_before, new.created_at))
+    latency = sa.extract("epoch", new.sent_at - ready)
+    counts = [sa.func.count()]
+    for above, bucket in zip((None, *LATENCY_BUCKETS), (*LATENCY_BUCKETS, None), strict=True):
+        bounds = [latency > above] if above else []
+        bounds += [latency <= bucket] if bucket else []
+        counts.append(sa.func.count().filter(*bounds))
+    shard = sa.bindparam("shard", type_=outbox_minute.c.shard.type)
+    chosen = sa.select(minute, sa.literal_column("'accepted'"), new.template_key, shard, *counts)
+    columns = ["minute", "outcome", "template_key", "shard", "count", *LATENCY_COLUMNS]
+    return _adding(
+        postgresql.insert(outbox_minute).from_select(
+            columns, chosen.group_by(new.template_key).order_by(new.template_key)
+        )
+    )
+
+
 def fold(db: Database, *, before: datetime) -> None:
     """Adds what is older to one count per outcome: totals must never fall, or whoever reads them sees a new start."""
     minute = outbox_minute.c
@@ -54,11 +81,21 @@ def fold(db: Database, *, before: datetime) -> None:
 
 
 def _add(db: Database, rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        return
-    insert = upsert(db, outbox_minute).values(rows)
+    """One statement for each; a lane has one or two of them at a time."""
+    insert = _insert(connection_of(db).dialect.name)
+    for one in rows:
+        db.execute(insert, one)
+
+
+@lru_cache
+def _insert(dialect: str) -> Any:
+    """Built once."""
+    return _adding({"postgresql": postgresql.insert, "sqlite": sqlite.insert}[dialect](outbox_minute))
+
+
+def _adding(insert: Any) -> Any:
     added = {name: outbox_minute.c[name] + insert.excluded[name] for name in ("count", *LATENCY_COLUMNS)}
-    db.execute(insert.on_conflict_do_update(index_elements=list(outbox_minute.primary_key), set_=added))
+    return insert.on_conflict_do_update(index_elements=list(outbox_minute.primary_key), set_=added)
 
 
 def _rows(ticks: Iterable[Tick], minute: datetime, shard: int) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -108,22 +109,37 @@ def open_unless_alone(
 
 def accepted(db: Database, name: str, *, number: int, now: datetime) -> Breaker | None:
     """After ``number`` acceptances. Writes only what is news; None when nothing was."""
-    news = sa.or_(
-        route.last_accepted_at.is_(None),
-        route.last_accepted_at < now - STALE,
-        route.last_accepted_at > now + STALE,  # the clock was put back; who is a little ahead is no news
-        route.breaker != Gate.CLOSED.value,
-        route.openings > 0,
-        route.streak.is_not(None),
-    )
-    change = sa.update(outbox_route).where(route.name == name, news)
-    found = db.execute(change.values(last_accepted_at=now, streak=None).returning(*route)).first()
+    told = {"name_": name, "now_": now, "before": now - STALE, "beyond": now + STALE}
+    found = db.execute(_acceptance(), told).first()
     if found is None:
         return None
     before = after = loaded(found)
     for _ in range(min(number, rules.FULL)):
         after = rules.accepted(after)
     return _write(db, name, after) if after != before else after
+
+
+@lru_cache
+def _acceptance() -> Any:
+    """Built once: it goes along with every result."""
+    change = sa.update(outbox_route).where(route.name == sa.bindparam("name_"), is_news())
+    return change.values(last_accepted_at=_at("now_"), streak=sa.null()).returning(*route)
+
+
+def is_news() -> sa.ColumnElement[bool]:
+    """Whether the row wants to hear of an acceptance, between the times ``before`` and ``beyond``."""
+    return sa.or_(
+        route.last_accepted_at.is_(None),
+        route.last_accepted_at < _at("before"),
+        route.last_accepted_at > _at("beyond"),  # the clock was put back; who is a little ahead is no news
+        route.breaker != Gate.CLOSED.value,
+        route.openings > 0,
+        route.streak.is_not(None),
+    )
+
+
+def _at(name: str) -> sa.BindParameter[datetime]:
+    return sa.bindparam(name, type_=route.last_accepted_at.type)
 
 
 def hasten(db: Database, name: str, *, now: datetime) -> bool:
