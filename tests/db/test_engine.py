@@ -61,13 +61,14 @@ def test_errors_carry_no_parameters(database_url: str) -> None:
 
 
 @pytest.mark.postgresql
-def test_nothing_is_prepared_on_the_server_since_a_pooler_may_stand_before_it(postgres_url: str) -> None:
+def test_statements_are_prepared_where_the_server_itself_answers(postgres_url: str) -> None:
     engine = create(postgres_url)
     with engine.connect() as db:
-        for _ in range(8):
+        for _ in range(3):
             db.execute(sa.text("SELECT :one"), {"one": 1})
-        assert db.execute(sa.text("SELECT count(*) FROM pg_prepared_statements")).scalar_one() == 0
+        prepared = db.execute(sa.text("SELECT count(*) FROM pg_prepared_statements")).scalar_one()
     engine.dispose()
+    assert prepared >= 1
 
 
 def test_a_second_engine_of_a_process_does_not_give_up_the_locks_of_the_first(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def plans(db: sa.Connection, work: Work) -> str:
                 db, now=NOW, token=UUID(int=1), worker="w", lease=LEASE, usable=None
             ),
         ),
-        ("(claim|sending)", lambda db: marks.renew(db, token=UUID(int=1), now=NOW, lease=LEASE)),
+        ("(claim|sending)", lambda db: marks.renew(db, tokens={UUID(int=1)}, now=NOW, lease=LEASE)),
         ("sending", lambda db: reclaim.reclaim(db, now=NOW)),
         ("expiring", lambda db: sweeps.expire(db, now=NOW)),
         ("keyed", lambda db: superseding.sweep(db, now=NOW)),

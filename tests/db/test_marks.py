@@ -50,7 +50,7 @@ def test_a_row_that_expired_meanwhile_is_never_handed_over(engine: sa.Engine) ->
     assert (stored.attempts, stored.tries) == (0, 0)
 
 
-def test_e12_marking_one_row_renews_the_aged_leases_of_the_others(engine: sa.Engine) -> None:
+def test_e12_marking_one_row_renews_the_leases_of_the_others(engine: sa.Engine) -> None:
     with engine.begin() as db:
         for _ in range(3):
             add(db)
@@ -60,12 +60,12 @@ def test_e12_marking_one_row_renews_the_aged_leases_of_the_others(engine: sa.Eng
         assert [read(db, one.id).handover_at for one in owned] == [later(minutes=1), None, None]
 
 
-def test_a_fresh_lease_is_not_written_again(engine: sa.Engine) -> None:
+def test_the_leases_of_the_others_are_left_where_nothing_is_to_be_renewed(engine: sa.Engine) -> None:
     with engine.begin() as db:
         for _ in range(2):
             add(db)
         owned = claim(db)
-        marks.mark_handover(db, owned[:1], now=later(seconds=20), lease=LEASE)
+        marks.mark_handover(db, owned[:1], now=later(seconds=20), lease=LEASE, renewing=False)
         assert read(db, owned[1].id).lease_until == NOW + LEASE
 
 
@@ -74,8 +74,8 @@ def test_renew_reaches_every_row_of_the_token(engine: sa.Engine) -> None:
         for _ in range(2):
             add(db)
         owned = claim(db)
-        assert marks.renew(db, token=owned[0].token, now=later(minutes=4), lease=LEASE) == 2
-        assert marks.renew(db, token=uuid4(), now=later(minutes=4), lease=LEASE) == 0
+        assert marks.renew(db, tokens={owned[0].token}, now=later(minutes=4), lease=LEASE) == 2
+        assert marks.renew(db, tokens={uuid4()}, now=later(minutes=4), lease=LEASE) == 0
         assert {read(db, one.id).lease_until for one in owned} == {later(minutes=9)}
 
 

@@ -82,7 +82,7 @@ def test_a_renewed_lease_is_respected(engine: sa.Engine) -> None:
     with engine.begin() as db:
         add(db)
         [owned] = claim(db)
-        marks.renew(db, token=owned.token, now=later(minutes=4), lease=LEASE)
+        marks.renew(db, tokens={owned.token}, now=later(minutes=4), lease=LEASE)
         assert reclaim.reclaim(db, now=later(minutes=6)) == []
 
 

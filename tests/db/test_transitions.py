@@ -195,7 +195,7 @@ WRITERS: dict[str, Writer] = {
         lambda db, one: marks.mark_handover(db, [claimed(one, OTHER)], now=NOW, lease=LEASE), {}
     ),
     "renewal": Writer(
-        lambda db, one: marks.renew(db, token=TOKEN, now=NOW, lease=LEASE), {"sending": "sending"}
+        lambda db, one: marks.renew(db, tokens={TOKEN}, now=NOW, lease=LEASE), {"sending": "sending"}
     ),
     "rendering": Writer(
         lambda db, one: marks.store_rendering(db, claimed(one), payload=b"x", key_id=KID, now=NOW),

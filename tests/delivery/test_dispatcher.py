@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import sqlalchemy as sa
@@ -285,14 +285,14 @@ def test_a_lane_that_was_held_up_marks_again_before_it_sends(room: Room, relay: 
     marks: list[float] = []
     mark = lane.claiming.mark
 
-    def slow_mark(group: object) -> object:
+    def slow_mark(group: Any, route: str) -> Any:
         marks.append(room.clock.monotonic())
-        ours = mark(group)  # type: ignore[arg-type]
+        ours = mark(group, route)
         if len(marks) == 1:
             room.clock.advance(seconds=100)
         return ours
 
-    lane.claiming.mark = slow_mark  # type: ignore[method-assign, assignment]
+    lane.claiming.mark = slow_mark  # type: ignore[method-assign]
     drain(lane)
     assert len(marks) == 2
     assert room.row(row_id).state == "sent"

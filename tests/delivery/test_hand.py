@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from outbox_admin.db.store.claims import Claim
-from outbox_admin.delivery.hand import Hand, Open
+from outbox_admin.delivery.hand import STALE, Hand, Open
 from tests.delivery.room import Room
 
 
@@ -53,8 +53,8 @@ def test_an_open_hand_over_is_answered_for_by_one(hand: Hand, claims: list[Claim
     assert hand.seize() is None
 
 
-def test_a_renewal_may_have_left_out_what_was_fresh(hand: Hand) -> None:
+def test_e12_a_lease_is_renewed_along_the_way_once_it_has_aged(hand: Hand) -> None:
+    assert not hand.has_aged(100.0 + STALE - 0.1)
+    assert hand.has_aged(100.0 + STALE)
     hand.renewed(200.0)
-    assert hand.leased_from == 170.0
-    hand.renewed(150.0)
-    assert hand.leased_from == 170.0
+    assert (hand.leased_from, hand.has_aged(200.0)) == (200.0, False)

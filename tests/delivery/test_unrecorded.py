@@ -43,11 +43,11 @@ def test_a_refused_result_survives_a_cycle_that_breaks_off(
         mark = lane.claiming.mark
         marks: list[int] = []
 
-        def break_down(group: Any) -> Any:
+        def break_down(group: Any, route: str) -> Any:
             marks.append(len(group))
             if len(marks) == 2:
                 raise sa.exc.OperationalError("statement", {}, Exception())
-            return mark(group)
+            return mark(group, route)
 
         lane.claiming.mark = break_down  # type: ignore[method-assign]
         assert lane.cycle().failed
@@ -85,6 +85,6 @@ def test_a_worker_that_ends_without_its_database_gives_back_nothing_that_was_sen
         lane._common.stopping.over.set()
         lane.cycle()
         lane._break_off()
-    lane.give_back()
+        lane.give_back()
     row = room.row(first)
     assert (row.state, row.attempts, len(relay.messages)) == ("sending", 1, 1)

@@ -61,8 +61,8 @@ class Claim:
     maybe_delivered: bool
     supersede_key: str | None
     lease_until: datetime
-    announced: bool = False
     channel_fault_at: datetime | None = None
+    announced: bool = False
     on_unknown: OnUnknown = OnUnknown.HOLD
 
     @property
@@ -198,15 +198,18 @@ RETURNED = (
     _SIZE.label("size"),
     *(row.message_id, row.created_at, row.not_before, row.expires_at, row.first_due_at),
     *(row.channel_faults, row.maybe_delivered, row.supersede_key, row.lease_until),
-    *(row.handover_at.is_not(None).label("announced"), row.channel_fault_at),
-    *(row.on_unknown, row.priority, row.due_at),
+    # (SQLite 3.40 says of a column that it just set to NULL that it IS NOT NULL, when asked by RETURNING.)
+    *(row.channel_fault_at, row.handover_at, row.on_unknown, row.priority, row.due_at),
 )
 
 
 def in_turn(rows: Iterable[Sequence[Any]]) -> list[Claim]:
     """Claims of what a statement returned as ``RETURNED``, urgent first, then by due time."""
     ordered = sorted(rows, key=lambda one: (one[-2], one[-1], one[0]))
-    return [Claim(*one[:-3], on_unknown=_on_unknown(one[-3])) for one in ordered]
+    return [
+        Claim(*fields, announced=handover_at is not None, on_unknown=_on_unknown(word))
+        for *fields, handover_at, word, _, _ in ordered
+    ]
 
 
 def _on_unknown(word: str) -> OnUnknown:
