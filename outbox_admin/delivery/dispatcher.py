@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from outbox_admin.core.cause import Cause, Kind, Phase
-from outbox_admin.core.lifecycle import Deferred, OnUnknown, Outcome, Rejected
+from outbox_admin.core.lifecycle import Deferred, Outcome, Rejected
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.rows import UNREADABLE
 from outbox_admin.delivery.claiming import Claiming
@@ -28,6 +29,7 @@ from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.place import Place
 from outbox_admin.delivery.turns import Turns
 from outbox_admin.delivery.ways import Way, Ways
+from outbox_admin.delivery.windows import announced_alone, grouped, windows_of
 
 #: A row that may kill its worker comes last; in a queue that never ends, after so many full claims.
 ALONE_EVERY = 10
@@ -162,21 +164,33 @@ class Dispatcher:
         if not claims:
             return True
         going = True
-        while going and not self._stopped() and (window := self._window()):
-            groups = grouped(self._prepared(window))
-            going = all(self._handover.deliver(group, way) for group in groups)
+        for group, following in self._groups(claims):
+            if not going or self._stopped():
+                break
+            going = self._handover.deliver(group, way, following=following)
             if not self._express.carries:
                 self.ledger.flush()
             going = going and not self._ways.is_shut(way)
         self.claiming.release(claims[0].token, self.hand.empty())
         return going
 
-    def _window(self) -> list[Claim]:
-        """The rows to open, mark and send next: several only where each may be announced early."""
-        waiting = self.hand.peek(self._pace.window)
-        if any(announced_alone(claim) for claim in waiting[:1]):
-            return waiting[:1]
-        return [claim for claim in waiting if not announced_alone(claim)]
+    def _groups(self, claims: list[Claim]) -> Iterator[tuple[list[Ready], Ready | None]]:
+        """What is marked together, and the message after it where that may be prepared before its turn."""
+        windows = list(windows_of(claims, self._pace.window))
+        prepared: list[list[Ready]] | None = None
+        for window, upcoming in zip_longest(windows, windows[1:]):
+            groups = grouped(self._prepared(window)) if prepared is None else iter(prepared)
+            if upcoming is None or not self._may_prepare(upcoming):
+                prepared = None
+                yield from ((group, None) for group in groups)
+                continue
+            group, prepared = next(groups, []), list(grouped(self._prepared(upcoming)))
+            following = prepared[0][0] if prepared else None
+            yield group, following if following is None or not following.alone else None
+
+    def _may_prepare(self, window: list[Claim]) -> bool:
+        """Before its turn: nothing large, nothing that is rendered late, nothing that waits for a slot of its own."""
+        return self._parts.templates is None and not self._turns.limited and not announced_alone(window[0])
 
     def _prepared(self, claims: Iterable[Claim]) -> Iterator[Ready]:
         for claim in claims:
@@ -211,23 +225,3 @@ class Dispatcher:
                 if not self._common.unreadables.may_reject(now=self._parts.clock.monotonic()):
                     return Hold(UNREADABLE)
         return prepared
-
-
-def announced_alone(claim: Claim) -> bool:
-    """Known before it is opened: at most once, or too large to be read with others."""
-    return claim.on_unknown == OnUnknown.HOLD or claim.payload is None
-
-
-def grouped(ready: Iterable[Ready]) -> Iterator[list[Ready]]:
-    """What may be marked together, in order; lazily, so that a late-rendered message is rendered in its turn."""
-    group: list[Ready] = []
-    for item in ready:
-        if not item.alone:
-            group.append(item)
-            continue
-        if group:
-            yield group
-        yield [item]
-        group = []
-    if group:
-        yield group

@@ -40,15 +40,19 @@ class Handover:
     ledger: Ledger
     hand: Hand
 
-    def deliver(self, group: list[Ready], way: Way) -> bool:
-        """False when the way is broken or the worker stops: the rest of the group was not touched."""
+    def deliver(self, group: list[Ready], way: Way, *, following: Ready | None = None) -> bool:
+        """False when the way is broken or the worker stops: the rest of the group was not touched.
+
+        ``following``: what will probably come after the group; its envelope goes along with the last content.
+        """
         reachable = self._reach(group, way)
         if not reachable:
             return reachable is not None
         if not self.turns.reserve(way.route) or self._stopped():
             return False
-        for ready in self._announced(reachable, way):
-            if self._stopped() or not self._send(ready, way):
+        announced = self._announced(reachable, way)
+        for ready, then in zip(announced, [*announced[1:], following], strict=False):
+            if self._stopped() or not self._send(ready, way, then):
                 return False
             if self.ledger.ripe:
                 self.ledger.flush()
@@ -78,7 +82,7 @@ class Handover:
                 self.ledger.flush()  # renews the lease of the rest: a relay may take long to be unreachable
         return []
 
-    def _send(self, ready: Ready, way: Way) -> bool:
+    def _send(self, ready: Ready, way: Way, then: Ready | None) -> bool:
         claim, started_at = ready.claim, self.parts.clock.now()
         fault = self.ways.connect(way)
         if fault is not None and self._stopped():
@@ -92,10 +96,10 @@ class Handover:
             return True
         if not self._has_time() and not self.claiming.mark([ready], way.route):
             return True
-        outcome = self._hand_over(ready, way, started_at)
+        outcome = self._hand_over(ready, way, then, started_at)
         return outcome is None or not self.ways.note(way, outcome)
 
-    def _hand_over(self, ready: Ready, way: Way, started_at: datetime) -> Outcome | None:
+    def _hand_over(self, ready: Ready, way: Way, then: Ready | None, started_at: datetime) -> Outcome | None:
         """None when the row was released, before any octet of its content left."""
         claim, now = ready.claim, self.parts.clock.monotonic()
         until = now + self.parts.rules.handover_limit + len(ready.composed.content) / OCTETS_PER_SECOND
@@ -104,7 +108,9 @@ class Handover:
         self.turns.start()
         outcome: Outcome
         try:
-            outcome = self.ways.deliver(way, ready.composed, first_fault_at=claim.channel_fault_at)
+            following = then.composed if then is not None else None
+            first_fault_at = claim.channel_fault_at
+            outcome = self.ways.deliver(way, ready.composed, then=following, first_fault_at=first_fault_at)
         except Unsendable as error:
             self.common.tally.add("error")
             log.error("message %s was composed wrongly, nothing was sent: %s", claim.id, describe(error))

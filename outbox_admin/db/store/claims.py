@@ -206,10 +206,7 @@ RETURNED = (
 def in_turn(rows: Iterable[Sequence[Any]]) -> list[Claim]:
     """Claims of what a statement returned as ``RETURNED``, urgent first, then by due time."""
     ordered = sorted(rows, key=lambda one: (one[-2], one[-1], one[0]))
-    return [
-        Claim(*fields, announced=handover_at is not None, on_unknown=_on_unknown(word))
-        for *fields, handover_at, word, _, _ in ordered
-    ]
+    return [Claim(*one[:-4], *(one[-4] is not None, _on_unknown(one[-3]))) for one in ordered]
 
 
 def _on_unknown(word: str) -> OnUnknown:

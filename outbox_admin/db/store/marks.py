@@ -38,8 +38,9 @@ def mark_handover(
 ) -> set[UUID]:
     """Remembers that the messages may reach the relay from now on, and renews their lease.
 
-    ``renewing``: also that of all other rows of their tokens. Gives the ids that still are ours. What must not be sent now is turned away here and is not among them: it has
-    expired, a newer message replaces it, its recipient is suppressed, or a hold was placed since the claim.
+    ``renewing``: also that of all other rows of their tokens. Gives the ids that still are ours. What must not be sent
+    now is turned away here and is not among them: it has expired, a newer message replaces it, its recipient is
+    suppressed, or a hold was placed since the claim.
     """
     ids = {claim.id for claim in claims}
     tokens = {claim.token for claim in claims}

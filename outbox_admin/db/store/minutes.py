@@ -48,7 +48,7 @@ def of_accepted(recorded: sa.CTE) -> Any:
     new, minute = recorded.c, sa.bindparam("minute", type_=outbox_minute.c.minute.type)
     ready = sa.func.greatest(new.created_at, sa.func.coalesce(new.not_before, new.created_at))
     latency = sa.extract("epoch", new.sent_at - ready)
-    counts = [sa.func.count()]
+    counts: list[sa.ColumnElement[int]] = [sa.func.count()]
     for above, bucket in zip((None, *LATENCY_BUCKETS), (*LATENCY_BUCKETS, None), strict=True):
         bounds = [latency > above] if above else []
         bounds += [latency <= bucket] if bucket else []

@@ -5,8 +5,8 @@ one after the other; whatever is not plain (a refusal, a row that must be turned
 acceptance that somebody else has recorded) is only noticed here, and left to them.
 
 Parts of one statement see the same moment and must not touch the same row: what is recorded is being sent, what is
-claimed is waiting, what is marked is being sent and has no result yet. The count is made from what was recorded, so that
-the minute is locked after the rows, as everywhere.
+claimed is waiting, what is marked is being sent and has no result yet. The count is made from what was recorded, so
+that the minute is locked after the rows, as everywhere.
 """
 
 from __future__ import annotations
