@@ -42,7 +42,7 @@ def observed(weather: Weather, outcome: Outcome, *, now: float) -> Weather:
     kept = _within(weather, now)
     latest = kept[-1] if kept and now - kept[-1].start < _SLICE else None
     part = latest or Slice(now)
-    counted = replace(part, judged=part.judged + 1, rejected=part.rejected + isinstance(outcome, Rejected))
+    counted = Slice(part.start, part.judged + 1, part.rejected + isinstance(outcome, Rejected))
     return Weather((*(kept[:-1] if latest else kept), counted))
 
 

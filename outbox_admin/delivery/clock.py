@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -32,15 +33,10 @@ def database_time(host: Callable[[], datetime]) -> Source:
     return read
 
 
-def ticking() -> float:
-    """Seconds since the machine started, the time that it slept included where the system counts that.
-
-    A lease goes on while a laptop or a paused machine sleeps; a clock that slept with it would think it still good.
-    """
-    return time.clock_gettime(_BOOT) if _BOOT is not None else time.monotonic()
-
-
 _BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+#: Seconds since the machine started, the time that it slept included where the system counts that: a lease goes on
+#: while a laptop or a paused machine sleeps; a clock that slept with it would think it still good.
+ticking: Callable[[], float] = time.monotonic if _BOOT is None else partial(time.clock_gettime, _BOOT)
 
 
 class Clock:
@@ -59,18 +55,15 @@ class Clock:
         wait: Wait = threading.Event.wait,
     ) -> None:
         self._source = source
-        self._monotonic = monotonic
+        #: Seconds that only ever grow.
+        self.monotonic = monotonic
         self._wait = wait
         self._origin = host() - timedelta(seconds=monotonic())
         self._compared = False
 
     def now(self) -> datetime:
         """The database's time, to the accuracy of the last reading."""
-        return self._origin + timedelta(seconds=self._monotonic())
-
-    def monotonic(self) -> float:
-        """Seconds that only ever grow."""
-        return self._monotonic()
+        return self._origin + timedelta(seconds=self.monotonic())
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Waits at most so long; whether the event has come."""
@@ -81,9 +74,9 @@ class Clock:
 
         What is known already stays where the answer allows it, so that one slow answer spoils nothing.
         """
-        asked = self._monotonic()
+        asked = self.monotonic()
         moment = self._source(db)
-        answered = self._monotonic()
+        answered = self.monotonic()
         latest, earliest = moment - timedelta(seconds=asked), moment - timedelta(seconds=answered)
         known = self._origin if self._compared else earliest + (latest - earliest) / 2
         self._origin, self._compared = min(max(known, earliest), latest), True

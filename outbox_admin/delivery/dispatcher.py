@@ -73,8 +73,8 @@ class Dispatcher:
     def cycle(self) -> Cycle:
         """One claim of as many rows as the lane can begin soon; when it came back short, one that travels alone.
 
-        Then the routes that are paused beside the one in use have their turn to be probed. Results may wait for the next
-        cycle where that follows at once: its claim takes them along.
+        Then the routes that are paused beside the one in use have their turn to be probed. Results may wait for the
+        next cycle where that follows at once: its claim takes them along.
         """
         cycle = self._cycle()
         if not (cycle.more and self._express.carries) or self._stopped():

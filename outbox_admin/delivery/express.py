@@ -42,12 +42,12 @@ class Express:
     @property
     def carries(self) -> bool:
         """Whether what is in the ledger may wait for the next claim or mark, which takes it along."""
-        return self.runs and self._ledger.plain() is not None
+        return self.runs and self._ledger.plain is not None
 
     def claim(self, limit: int, route: str, *, token: UUID, announce: bool) -> list[Claim]:
         """Due rows; none also where only the long way can tell."""
         self.passed_over = 0
-        accepted = self._ledger.plain()
+        accepted = self._ledger.plain
         if not self.runs or accepted is None:
             return []
         rules, place = self._parts.rules, self._place
@@ -64,7 +64,7 @@ class Express:
 
     def mark(self, owned: Sequence[Claim], route: str) -> frozenset[UUID]:
         """Those whose hand-over is announced now; what is not among them the long way has to look at."""
-        accepted = self._ledger.plain()
+        accepted = self._ledger.plain
         if not self.runs or accepted is None:
             return frozenset()
         now, lease = self._parts.clock.now(), self._parts.rules.lease

@@ -56,6 +56,8 @@ class Ledger:
         self._place = place
         self._hand = hand
         self._open: list[Result] = []
+        #: What is open, while all of it says no more than that a relay took the message.
+        self.plain: list[Acceptance] | None = []
         self._since = 0.0
         self._telling = False
         self._refused: list[Result] = []
@@ -81,13 +83,18 @@ class Ledger:
 
     def put(self, claim: Claim, change: Change, *, route: str, started_at: datetime) -> None:
         if not self._open:
-            self._since = self._parts.clock.monotonic()
+            self._since, self.plain = self._parts.clock.monotonic(), []
         if self._common.pauses.on and change.state is not State.SENT:
             self._telling = True
         change, detail = self._sealed(claim, change)
         ended_at = self._parts.clock.now()
         redirected_to = self._parts.redirect_to if route else None
-        self._open.append(Result(claim, change, detail, route, started_at, ended_at, redirected_to))
+        result = Result(claim, change, detail, route, started_at, ended_at, redirected_to)
+        self._open.append(result)
+        if self.plain is not None and (acceptance := store.acceptance(result)):
+            self.plain.append(acceptance)
+        else:
+            self.plain = None
 
     @property
     def waiting(self) -> int:
@@ -105,17 +112,12 @@ class Ledger:
         waited = self._parts.clock.monotonic() - self._since >= FLUSH_AFTER
         return bool(self._open) and (waited or self._telling)
 
-    def plain(self) -> list[Acceptance] | None:
-        """What is open, where all of it says no more than that a relay took the message."""
-        plain = [one for result in self._open if (one := store.acceptance(result))]
-        return plain if len(plain) == len(self._open) else None
-
     def carried(self, recorded: int, *, news: bool) -> None:
         """A statement of this lane took the plain results along; those of them that were not ours are looked at."""
         if recorded < len(self._open):
             self.flush()
             return
-        told, self._open = self._open, []
+        told, self._open, self.plain = self._open, [], []
         self.recorded_at = self._parts.clock.monotonic()
         for result in told:
             self._tell(result, ours=True)
@@ -146,7 +148,7 @@ class Ledger:
         """False while the database is away."""
         match self._ask(self._open):
             case Answer.TAKEN:
-                self._open, self._telling = [], False
+                self._open, self.plain, self._telling = [], [], False
                 return True
             case Answer.REFUSED:
                 return all(self._write_alone(result) for result in tuple(self._open))
@@ -176,7 +178,7 @@ class Ledger:
     def _offer_again(self) -> None:
         """What was refused may be taken later: after an upgrade of the tables, for one."""
         if self._refused and self._parts.clock.monotonic() - self._refused_at >= OFFER_AGAIN:
-            self._open, self._refused = [*self._refused, *self._open], []
+            self._open, self._refused, self.plain = [*self._refused, *self._open], [], None
 
     def _ask(self, results: Sequence[Result], *, judged: bool = True) -> Answer:
         asked, now, place = self._parts.clock.monotonic(), self._parts.clock.now(), self._place
@@ -199,7 +201,9 @@ class Ledger:
 
     def _sealed(self, claim: Claim, change: Change) -> tuple[Change, bytes | None]:
         """Raw text leaves the process only sealed; what stays in clear is its keyed fingerprint."""
-        if change.cause is None or not change.raw:
+        if not change.raw:
+            return change, None
+        if change.cause is None:
             return replace(change, raw=""), None
         ring, cause, detail = self._parts.ring, change.cause, None
         try:

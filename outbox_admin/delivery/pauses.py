@@ -132,11 +132,12 @@ class Pauses:
         """After a message. True when this process must not send over the route any more."""
         if not self.on:
             return False
+        moment = self._moment()
         with self._lock:
             weather = self._weather.get(route, Weather())
-            self._weather[route] = observed(weather, outcome, now=self._moment().timestamp())
+            self._weather[route] = observed(weather, outcome, now=moment.timestamp())
             if isinstance(outcome, Accepted):
-                self._accepted_at[route] = self._moment()
+                self._accepted_at[route] = moment
                 self._own[route] = rules.accepted(self.own(route))
         if isinstance(outcome, ChannelFault):
             self._open(route, outcome.cause)

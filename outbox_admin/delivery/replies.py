@@ -51,6 +51,8 @@ class ReplyBuffer:
 
     def take(self) -> Answer | None:
         """The next whole reply, or None while more is needed. Raises :class:`Malformed`."""
+        if not self._octets:
+            return None
         while (end := self._octets.find(b"\n", self._scanned)) >= 0:
             line = bytes(self._octets[:end]).removesuffix(b"\r")
             del self._octets[: end + 1]

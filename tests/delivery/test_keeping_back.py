@@ -130,10 +130,14 @@ def test_a_hold_placed_while_a_batch_is_being_sent_stops_the_rest_of_it(room: Ro
 
     relay.decide = decide
     drain(room.dispatcher(route_to(relay.port), rules=room.rules(window=1)))
-    assert room.states() == {"sent": 13, "pending": 17}
+    sent = len(relay.messages)
+    assert sent in (
+        12,
+        13,
+    )  # the thirteenth's envelope goes along with the twelfth's end: it may be marked by then
+    assert room.states() == {"sent": sent, "pending": 30 - sent}
     waiting = [row for row in room.rows() if row.state == "pending"]
     assert {(row.attempts, row.tries, row.held) for row in waiting} == {(0, 0, f"hold:{placed[0].hex}")}
-    assert len(relay.messages) == 13
 
 
 def test_e14_a_row_that_travels_alone_still_does_so_after_a_hold(room: Room, relay: Catcher) -> None:

@@ -120,7 +120,9 @@ def test_a_batch_in_hand_is_given_back_when_others_have_opened_the_route(room: R
 
     decide, relay.decide = relay.decide, accept
     assert drain(lane)[-1].paused
-    assert room.states() == {"sent": 3, "pending": 7}
+    sent = len(relay.messages)
+    assert sent in (2, 3)  # the third's envelope goes along with the second's end: it may be marked by then
+    assert room.states() == {"sent": sent, "pending": 10 - sent}
     assert {row.tries for row in room.rows() if row.state == "pending"} == {0}
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -30,6 +31,7 @@ def alone(engine: sa.Engine, tell: Tell) -> Iterator[sa.Connection | None]:
         return
     # At a higher level the transaction would keep its first snapshot.
     with engine.connect().execution_options(isolation_level="READ COMMITTED") as db:
+        _speak_plainly(db)
         if not _taken(db):
             tell(f"Another upgrade is at work{_holder(db)}; waiting for it.")
             while not _taken(db):
@@ -41,11 +43,17 @@ def alone(engine: sa.Engine, tell: Tell) -> Iterator[sa.Connection | None]:
 def require_alone(db: sa.Connection | None) -> None:
     """Fails where the connection, and the lock with it, was lost."""
     if db is not None:
-        db.execute(sa.text("SELECT 1"))
+        db.exec_driver_sql("SELECT 1")
+
+
+def _speak_plainly(db: sa.Connection) -> None:
+    """Neither parameters nor prepared statements: they leave a portal, and with it a snapshot, until the next one."""
+    raw: Any = db.connection.driver_connection
+    raw.prepare_threshold = None
+    db.detach()  # closed afterwards, not lent again
 
 
 def _taken(db: sa.Connection) -> bool:
-    """Without parameters: a statement that has some leaves a portal, and with it a snapshot, until the next one."""
     db.exec_driver_sql(
         "SELECT set_config('idle_in_transaction_session_timeout', '0', true),"
         " set_config('application_name', 'outbox-admin db upgrade', true)"

@@ -206,7 +206,12 @@ RETURNED = (
 def in_turn(rows: Iterable[Sequence[Any]]) -> list[Claim]:
     """Claims of what a statement returned as ``RETURNED``, urgent first, then by due time."""
     ordered = sorted(rows, key=lambda one: (one[-2], one[-1], one[0]))
-    return [Claim(*one[:-4], *(one[-4] is not None, _on_unknown(one[-3]))) for one in ordered]
+    return [Claim(*_fields(one)) for one in ordered]
+
+
+def _fields(one: Sequence[Any]) -> list[Any]:
+    *fields, handover_at, on_unknown, _, _ = one
+    return [*fields, handover_at is not None, _on_unknown(on_unknown)]
 
 
 def _on_unknown(word: str) -> OnUnknown:
