@@ -62,7 +62,7 @@ class Chance:
 
 def engine(settings: Settings) -> sa.Engine:
     """Safe to be made before a fork: a child never speaks over a connection of its parent."""
-    made = create(str(settings.database_url))
+    made = create(str(settings.database_url), portable=settings.claim == "portable")
     known = weakref.ref(made)
 
     def forget_connections() -> None:

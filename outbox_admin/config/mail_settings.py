@@ -217,4 +217,11 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
         "How many hand-overs one mark covers; what a crash can leave in doubt.",
         in_plain="1",
     ),
+    Setting(
+        _RULES,
+        "OUTBOX_CLAIM",
+        values.choice("auto", "portable"),
+        "auto",
+        "`portable` claims without passing over locked rows, for databases that only speak like PostgreSQL.",
+    ),
 )

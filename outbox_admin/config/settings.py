@@ -56,6 +56,7 @@ class Settings:
     five_xx: str
     unknown_key_grace: timedelta
     window: int | None  #: None: by the length of the queue
+    claim: str
     lanes: int
     batch: int
     cycle: float

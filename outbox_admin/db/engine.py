@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from outbox_admin.db.store.rows import PORTABLE
 from outbox_admin.db.store.sqlite import prepare_sqlite
 from outbox_admin.errors import ConfigurationError
 
@@ -27,13 +28,14 @@ DIRECT, _BOUND, _RESTS_SINCE = "outbox_direct", "outbox_bound", "outbox_rests_si
 LOCK_WAIT, STANDSTILL = 5, 15
 
 
-def create(url: str, **options: Any) -> sa.Engine:
+def create(url: str, *, portable: bool = False, **options: Any) -> sa.Engine:
     """An engine for SQLite or PostgreSQL; errors never print parameters.
 
+    ``portable``: its statements never pass over locked rows, which some databases that speak like PostgreSQL cannot.
     ``options`` go to ``create_engine``. Raises :class:`ConfigurationError` for other databases.
     """
     address = rewritten(url)
-    options = {"hide_parameters": True, "echo": False, **options}
+    options = {"hide_parameters": True, "echo": False, "execution_options": {PORTABLE: portable}, **options}
     if address.get_backend_name() == "sqlite":
         _protect(address.database)
         return prepare_sqlite(sa.create_engine(address, **options))
@@ -80,7 +82,8 @@ def bound_waits(engine: sa.Engine) -> sa.Engine:
     has a limit.
     """
     if engine.dialect.name == "postgresql" and not sa.event.contains(engine, "begin", _bound):
-        sa.event.listen(engine, "connect", _bound_session)
+        if not engine.get_execution_options().get(PORTABLE):
+            sa.event.listen(engine, "connect", _bound_session)
         sa.event.listen(engine, "begin", _bound)
     return engine
 

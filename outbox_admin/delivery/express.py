@@ -1,7 +1,7 @@
 """The short way of a busy lane to PostgreSQL: results out, the next rows in, by one statement (db/store/round_trip).
 
-Whatever is not plain goes the long way, as does everything on SQLite, behind a pooler, and while a breaker is not
-closed. That way is always right; this one is only shorter.
+Whatever is not plain goes the long way, as does everything on SQLite, behind a pooler, with ``OUTBOX_CLAIM=portable``,
+and while a breaker is not closed. That way is always right; this one is only shorter.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from outbox_admin.db.engine import DIRECT
 from outbox_admin.db.store import round_trip
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.round_trip import Answer, Wanted
+from outbox_admin.db.store.rows import PORTABLE
 from outbox_admin.delivery import standing
 from outbox_admin.delivery.fleet import Fleet
 from outbox_admin.delivery.ledger import Ledger
@@ -35,7 +36,8 @@ class Express:
         self._ledger = ledger
         self._engine = parts.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._looked_at: float | None = None
-        self.runs = parts.engine.dialect.name == "postgresql"
+        portable = parts.engine.get_execution_options().get(PORTABLE)
+        self.runs = parts.engine.dialect.name == "postgresql" and not portable
         #: Rows that the last claim passed over, since they must not be sent now.
         self.passed_over = 0
 

@@ -34,11 +34,28 @@ def make_postgres_ground(postgres_url: str, tmp_path: Path, nursery: Nursery) ->
         yield make
 
 
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgresql", marks=pytest.mark.postgresql),
+        pytest.param("long way", marks=pytest.mark.postgresql),
+    ]
+)
+def make_each_ground(
+    request: pytest.FixtureRequest, tmp_path: Path, nursery: Nursery
+) -> Iterator[MakeGround]:
+    """Over PostgreSQL twice: each step in a transaction of its own, too, as behind a pooler."""
+    url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    with making(url, tmp_path, nursery, direct=request.param != "long way") as make:
+        yield make
+
+
 @contextmanager
-def making(url: str, folder: Path, nursery: Nursery) -> Iterator[MakeGround]:
+def making(url: str, folder: Path, nursery: Nursery, *, direct: bool = True) -> Iterator[MakeGround]:
     with ExitStack() as stack:
 
         def make(relay_port: int, **settings: str) -> Ground:
-            return stack.enter_context(fresh_ground(url, folder, relay_port, nursery, **settings))
+            fresh = fresh_ground(url, folder, relay_port, nursery, direct=direct, **settings)
+            return stack.enter_context(fresh)
 
         yield make

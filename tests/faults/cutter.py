@@ -1,5 +1,7 @@
 """A way to PostgreSQL that is cut at one COMMIT: before it arrives, or after it was done and before that is told.
 
+Where one statement is a transaction by itself, its Sync stands for the COMMIT.
+
 Which connection, a worker says itself in the moment before it commits (steps.py); it is known by its port.
 """
 
@@ -8,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from tests.faults.pgwire import COMMIT, READY, Middle, first_of, read_frame, read_start
+from tests.faults.pgwire import COMMIT, READY, SYNC, Middle, first_of, read_frame, read_start
 
 
 class Cutter(Middle):
@@ -41,7 +43,7 @@ class Cutter(Middle):
         """Ends where the connection is to be cut before a COMMIT."""
         while True:
             frame = await read_frame(reader)
-            when = self._ordered.pop(port, "") if frame == COMMIT else ""
+            when = self._ordered.pop(port, "") if frame in (COMMIT, SYNC) else ""
             if when:
                 self.cuts.append(when)
             if when == "before":

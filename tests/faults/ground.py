@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Ground:
-    """``settings`` are those of every worker: ``window="1"``.
+    """``settings`` are those of every worker: ``window="1"``. ``direct`` False: workers take PostgreSQL for a pooler.
 
     Nobody waits for a lease to end: ``shift`` moves the clocks of all workers, :meth:`lapse` ends that of a dead one.
     """
@@ -45,6 +45,7 @@ class Ground:
     relay_port: int
     nursery: Nursery
     settings: dict[str, str] = field(default_factory=dict)
+    direct: bool = True
     children: list[Child] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -110,7 +111,15 @@ class Ground:
             url += ("&" if "?" in url else "?") + f"application_name={name}"
         environ = self.environ(**settings | {"database_url": url})
         log = self.folder / f"{name}.log"
-        plan = Plan(environ, lanes=lanes, drain=drain, fate=fate, shift=str(self.shift.file), **more)
+        plan = Plan(
+            environ,
+            lanes=lanes,
+            drain=drain,
+            fate=fate,
+            shift=str(self.shift.file),
+            direct=self.direct,
+            **more,
+        )
         child = self.nursery.start(plan, log)
         self.children.append(child)
         self.names[child.pid] = name
@@ -224,11 +233,11 @@ def durable_postgres() -> Iterator[PostgresServer]:
 
 @contextmanager
 def fresh_ground(
-    url: str, folder: Path, relay_port: int, nursery: Nursery, **settings: str
+    url: str, folder: Path, relay_port: int, nursery: Nursery, *, direct: bool = True, **settings: str
 ) -> Iterator[Ground]:
     """Over a migrated database; its workers do not outlive it."""
     with databases.disposable_engine(url) as engine:
-        ground = Ground(url, engine, folder, relay_port, nursery, settings)
+        ground = Ground(url, engine, folder, relay_port, nursery, settings, direct)
         try:
             yield ground
         finally:

@@ -17,6 +17,7 @@ _LENGTH = struct.Struct("!I")
 #: Requests for encryption come in the place of a start.
 _TLS, _GSS = 80877103, 80877104
 COMMIT = b"Q" + _LENGTH.pack(4 + len(b"COMMIT\0")) + b"COMMIT\0"
+SYNC = b"S" + _LENGTH.pack(4)
 READY = b"Z"
 IDLE = b"I"
 BYE = b"X"

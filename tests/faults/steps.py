@@ -24,6 +24,8 @@ import sqlalchemy as sa
 
 from outbox_admin import assemble
 from outbox_admin.config import Settings
+from outbox_admin.db.engine import DIRECT
+from outbox_admin.db.store.prepared import Prepared
 from outbox_admin.delivery.clock import database_time
 from outbox_admin.delivery.worker import Worker
 from tests.faults.timeshift import Shift
@@ -67,6 +69,7 @@ class Plan:
 
     ``fast_by`` is the error of its host's clock; ``shift`` the file that says how far all time is ahead. ``patience``:
     how many seconds it waits for a busy SQLite, once it has been at work; as long as the product does where it is 0.
+    ``direct`` False: it takes PostgreSQL for a pooler, and so goes the long way.
     """
 
     environ: dict[str, str]
@@ -76,6 +79,7 @@ class Plan:
     fast_by: float = 0.0
     shift: str = ""
     patience: float = 0.0
+    direct: bool = True
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -91,8 +95,17 @@ _UPDATE = re.compile(r"\bUPDATE email_outbox SET (?P<set>.*?)(?: WHERE | FROM )"
 def transaction_of(statement: str) -> tuple[Step, Step | None] | None:
     """The steps before and after the COMMIT of the transaction in which ``statement`` runs, told by its columns."""
     update = _UPDATE.search(statement)
-    if update is None:
-        return None
+    return None if update is None else _steps_of(update)
+
+
+def steps_within(statement: str, given: dict[str, Any]) -> list[tuple[Step, Step | None]]:
+    """Of a statement that is a transaction by itself, and may record, claim and mark at once."""
+    found = [_steps_of(update) for update in _UPDATE.finditer(statement)]
+    recording = bool(given.get("new_id"))
+    return [steps for steps in found if steps is not None and (recording or steps[0] is not Step.RECORDING)]
+
+
+def _steps_of(update: re.Match[str]) -> tuple[Step, Step | None] | None:
     columns = {part.split("=")[0].strip() for part in update["set"].split(", ")}
     if "claimed_at" in columns:
         return Step.CLAIMING, Step.CLAIMED
@@ -147,6 +160,22 @@ class Doom:
             self.reached(after, connection)
 
         dialect.do_commit = do_commit
+        self._watch_short_way()
+
+    def _watch_short_way(self) -> None:
+        """What is done by one statement is met before it is sent, and once it was answered."""
+        run = Prepared.run
+
+        def watched(statement: Prepared, db: sa.Connection, given: dict[str, Any]) -> list[Any]:
+            steps = steps_within(statement.text, given)
+            for before, _ in steps:
+                self.reached(before, db.connection)
+            found = run(statement, db, given)
+            for _, after in steps:
+                self.reached(after, db.connection)
+            return found
+
+        Prepared.run = watched  # type: ignore[method-assign]
 
 
 def _strike(fate: Fate, connection: Any) -> None:
@@ -214,10 +243,19 @@ def build(plan: Plan) -> Worker:
     doom = Doom(plan.fate)
     engine = assemble.engine(settings)
     doom.watch(engine)
+    if not plan.direct:
+        sa.event.listen(engine, "connect", _distrust)
     if plan.patience:
         sa.event.listen(engine, "begin", _less_patient(plan.patience))
     parts = assemble.parts(settings, over=engine, chance=chance(plan, doom))
     return Worker(replace(parts, ring=Ring(parts.ring, doom)), lanes=plan.lanes)
+
+
+def _distrust(connection: Any, record: Any) -> None:
+    """As the engine itself treats a connection behind a pooler."""
+    record.info[DIRECT] = False
+    if hasattr(connection, "prepare_threshold"):
+        connection.prepare_threshold = None
 
 
 def _less_patient(seconds: float) -> Callable[[sa.Connection], object]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from tests.faults.conftest import MakeGround
+from tests.faults.conftest import MakeGround, making
 from tests.faults.cutter import Cutter
+from tests.faults.nursery import Nursery
 from tests.faults.steps import Fate, Step
 from tests.support.postgres import PostgresServer
 from tests.support.relay import Relay
@@ -16,10 +18,13 @@ from tests.support.relay import Relay
 pytestmark = pytest.mark.postgresql
 
 
-@pytest.fixture
-def database_url(postgres_url: str) -> str:
-    """Only here are there connections to cut."""
-    return postgres_url
+@pytest.fixture(params=[True, False], ids=["short way", "long way"])
+def make_ground(
+    request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path, nursery: Nursery
+) -> Iterator[MakeGround]:
+    """Only PostgreSQL has connections to cut."""
+    with making(postgres_url, tmp_path, nursery, direct=request.param) as make:
+        yield make
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import MakeGround
+from tests.faults.conftest import making
 from tests.faults.halting import Halt
+from tests.faults.nursery import Nursery
 from tests.faults.steps import Fate, Step
 from tests.support.relay import Relay
 from tests.support.waiting import until
@@ -21,16 +22,17 @@ pytestmark = pytest.mark.postgresql
     "step", [Step.CLAIMING, Step.MARKING, Step.RECORDING], ids=lambda step: step.split()[-1]
 )
 def test_a_frozen_transaction_keeps_no_other_worker_from_sending(
-    make_postgres_ground: MakeGround, tmp_path: Path, step: Step
+    postgres_url: str, nursery: Nursery, tmp_path: Path, step: Step
 ) -> None:
     """Not for longer than the server lets a transaction stand still: 2 s here, by a limit of its own.
 
-    What workers ask for where it has none is shown in tests/test_assemble.py. SQLite has one lock for all: there
+    What workers ask for where it has none is shown in tests/test_assemble.py. On the short way a worker has no
+    transaction open while it is not waiting for the server. SQLite has one lock for all: there
     everybody waits until the frozen process goes on or is killed.
     """
     halt = Halt(tmp_path / "halt")
-    with Relay({}) as relay:
-        ground = make_postgres_ground(relay.port)
+    with Relay({}) as relay, making(postgres_url, tmp_path, nursery, direct=False) as make:
+        ground = make(relay.port)
         limited = f"{ground.url}?options=-c%20idle_in_transaction_session_timeout%3D2s"
         fate = Fate(step, "halt", nth=2, flag=str(halt.flag))
         first = ground.start(fate, settings={"database_url": limited})

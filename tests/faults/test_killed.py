@@ -94,11 +94,11 @@ def finished(ground: Ground) -> Any:
 
 @pytest.mark.parametrize("step", KILLED, ids=ids)
 def test_oc_43_killed_at_each_step_costs_what_was_said(
-    make_ground: MakeGround, tmp_path: Path, step: str
+    make_each_ground: MakeGround, tmp_path: Path, step: str
 ) -> None:
     scene, cost = Scene(step, tmp_path), KILLED[step]
     with scene.relay() as relay:
-        ground = make_ground(relay.port)
+        ground = make_each_ground(relay.port)
         first = scene.start(ground)
         first.signal(signal.SIGKILL)
         assert ground.nursery.wait(first) == -signal.SIGKILL
@@ -129,11 +129,11 @@ STOPPED = {
 
 @pytest.mark.parametrize("step", STOPPED, ids=ids)
 def test_oc_46_stopped_past_its_lease_and_continued_it_changes_nothing(
-    make_ground: MakeGround, tmp_path: Path, step: str
+    make_each_ground: MakeGround, tmp_path: Path, step: str
 ) -> None:
     scene, cost = Scene(step, tmp_path), STOPPED[step]
     with scene.relay() as relay:
-        ground = make_ground(relay.port)
+        ground = make_each_ground(relay.port)
         first = scene.start(ground)
         ground.freeze(first)
         ground.shift.advance(minutes=6)
@@ -157,11 +157,11 @@ TOLD = [*STOPPED, Step.CLAIMING, Step.MARKING, Step.RECORDING]
 
 @pytest.mark.parametrize("step", TOLD, ids=ids)
 def test_oc_59_told_to_end_at_each_step_it_leaves_nothing_behind(
-    make_ground: MakeGround, tmp_path: Path, step: str
+    make_each_ground: MakeGround, tmp_path: Path, step: str
 ) -> None:
     scene = Scene(step, tmp_path)
     with scene.relay() as relay:
-        ground = make_ground(relay.port)
+        ground = make_each_ground(relay.port)
         first = scene.start(ground)
         first.signal(signal.SIGTERM)
         assert until(lambda: "stopping" in first.words())

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
+from outbox_admin.db.engine import create
 from outbox_admin.db.migrations import upgrade
 from outbox_admin.producer import prepare_sqlite
 from tests.support.ports import HOST
@@ -47,11 +48,25 @@ def upgrade_to(version: str, engine: sa.Engine) -> None:
 
 
 @contextmanager
-def disposable_engine(url: str) -> Iterator[sa.Engine]:
-    """Prepared as the README says, but for durability; every connection is closed at the end."""
+def disposable_engine(url: str, **options: Any) -> Iterator[sa.Engine]:
+    """Opened as the package opens its own, but for durability; every connection is closed at the end."""
+    with _disposed(create(url, **options)) as engine:
+        yield engine
+
+
+@contextmanager
+def applications_engine(url: str) -> Iterator[sa.Engine]:
+    """Opened as an application opens its own, prepared as the README says."""
     engine = sa.create_engine(url)
     if engine.dialect.name == "sqlite":
         prepare_sqlite(engine)
+    with _disposed(engine):
+        yield engine
+
+
+@contextmanager
+def _disposed(engine: sa.Engine) -> Iterator[sa.Engine]:
+    if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _without_waiting_for_the_disk)
         sa.event.listen(engine, "begin", _wait_longer_for_writers)
     try:

@@ -18,7 +18,18 @@ import sqlalchemy as sa
 from outbox_admin.core.lifecycle import PRIORITIES, State
 from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store import holds, superseding, suppressions
-from outbox_admin.db.store.rows import ALONE, DUE, Database, Moment, among, in_state, row, take_ids, unexpired
+from outbox_admin.db.store.rows import (
+    ALONE,
+    DUE,
+    Database,
+    Moment,
+    among,
+    in_state,
+    is_portable,
+    row,
+    take_ids,
+    unexpired,
+)
 from outbox_admin.db.store.sweeps import PENDING
 
 
@@ -62,13 +73,14 @@ def due(db: Database, *, now: datetime, limit: int, usable: Collection[str] | No
     for priority in PRIORITIES:
         if len(found) < limit:
             wanted = given | {"priority": priority, "number": limit - len(found)}
-            found += db.execute(_due(any_key=usable is None), wanted)
+            found += db.execute(_due(any_key=usable is None, locking=not is_portable(db)), wanted)
     return _sorted_out(found)
 
 
 def alone(db: Database, *, now: datetime, limit: int, usable: Collection[str] | None) -> Candidates:
     given: dict[str, Any] = {"now": now} | ({} if usable is None else {"usable": sorted(usable)})
-    return _sorted_out(list(db.execute(_alone(any_key=usable is None), given | {"number": limit})))
+    look = _alone(any_key=usable is None, locking=not is_portable(db))
+    return _sorted_out(list(db.execute(look, given | {"number": limit})))
 
 
 def turn_away(db: Database, found: Candidates, *, now: datetime) -> int:
@@ -84,24 +96,24 @@ def turn_away(db: Database, found: Candidates, *, now: datetime) -> int:
 
 
 @lru_cache
-def _due(*, any_key: bool) -> sa.Select[Any]:
+def _due(*, any_key: bool, locking: bool) -> sa.Select[Any]:
     """Built once: of what a lane asks all day, putting the text together would cost more than the answer."""
     wanted = (is_due(NOW), row.priority == sa.bindparam("priority"))
-    return look(*wanted, any_key=any_key).order_by(row.due_at, row.id)
+    return _look(*wanted, any_key=any_key, locking=locking).order_by(row.due_at, row.id)
 
 
 @lru_cache
-def _alone(*, any_key: bool) -> sa.Select[Any]:
+def _alone(*, any_key: bool, locking: bool) -> sa.Select[Any]:
     wanted = (is_due_alone(NOW), holds.covering(NOW).is_(None))
-    return look(*wanted, any_key=any_key).order_by(row.due_at)
+    return _look(*wanted, any_key=any_key, locking=locking).order_by(row.due_at)
 
 
 #: The place of the time in statements that are built once.
 NOW: sa.BindParameter[datetime] = sa.bindparam("now", type_=row.due_at.type)
 
 
-def look(*wanted: sa.ColumnElement[bool], any_key: bool) -> sa.Select[Any]:
-    """Passes over rows that somebody else has in hand: who froze there, or lost its machine, stops nobody else.
+def _look(*wanted: sa.ColumnElement[bool], any_key: bool, locking: bool) -> sa.Select[Any]:
+    """``locking``: passes over rows that somebody else has in hand; who froze there, or lost its machine, stops nobody.
 
     The UPDATE decides all the same; SQLite has no locks on rows.
     """
@@ -113,7 +125,7 @@ def look(*wanted: sa.ColumnElement[bool], any_key: bool) -> sa.Select[Any]:
     usable = row.key_id.in_(sa.bindparam("usable", expanding=True))
     openable = sa.true() if any_key else sa.or_(row.key_id.is_(None), usable)
     look = sa.select(row.id, *flags).where(*wanted, openable).limit(sa.bindparam("number"))
-    return look.with_for_update(skip_locked=True, of=email_outbox)
+    return look.with_for_update(skip_locked=True, of=email_outbox) if locking else look
 
 
 def _sorted_out(found: list[Any]) -> Candidates:

@@ -20,7 +20,8 @@ class Prepared:
 
     def __init__(self, statement: sa.ClauseElement) -> None:
         compiled: Any = statement.compile(dialect=_DIALECT)
-        self._text: bytes = compiled.string.encode()
+        self.text: str = compiled.string
+        self._octets = self.text.encode()
         self._names: list[str] = compiled.positiontup
         self._constants: dict[str, Any] = dict(compiled.params)
 
@@ -30,12 +31,12 @@ class Prepared:
         values = self._constants | given
         try:
             cursor = psycopg.RawCursor(raw)
-            cursor.execute(self._text, [values[name] for name in self._names])
+            cursor.execute(self._octets, [values[name] for name in self._names])
             return cursor.fetchall()
         except psycopg.Error as error:
             if raw.broken:
                 db.invalidate(error)
             fault = sa.exc.DBAPIError.instance(
-                self._text.decode(), None, error, psycopg.Error, hide_parameters=True, dialect=db.dialect
+                self.text, None, error, psycopg.Error, hide_parameters=True, dialect=db.dialect
             )
             raise fault from error

@@ -25,6 +25,9 @@ ALONE = "alone"  #: the stamp of a row that came back from a lost worker
 FORMAT = "format"  #: the stamp of a row that only a newer release can read, or whose key is revoked
 UNREADABLE = "unreadable"  #: the stamp of a row that an operator must look at
 
+#: The execution option of an engine whose database cannot pass over locked rows (``OUTBOX_CLAIM=portable``).
+PORTABLE = "outbox_portable"
+
 row = email_outbox.c
 
 
@@ -33,6 +36,10 @@ def connection_of(db: Database) -> sa.Connection:
     if isinstance(db, sa.Connection):
         return db
     return db.connection(bind_arguments={"clause": email_outbox})
+
+
+def is_portable(db: Database) -> bool:
+    return bool(connection_of(db).get_execution_options().get(PORTABLE))
 
 
 def in_state(*states: State) -> sa.ColumnElement[bool]:
@@ -64,10 +71,13 @@ def take_ids(
 ) -> list[UUID]:
     """Ids of at most ``limit`` rows, for a change that repeats the condition.
 
-    On PostgreSQL they are locked, and rows that somebody else holds are passed over: nobody waits for anybody.
+    On PostgreSQL they are locked, and rows that somebody else holds are passed over: nobody waits for anybody. Where
+    that is not to be had, the change alone decides.
     """
     chosen = sa.select(row.id).where(*where).order_by(*(order or (row.id,))).limit(limit)
-    return list(db.execute(chosen.with_for_update(skip_locked=True)).scalars())
+    if not is_portable(db):
+        chosen = chosen.with_for_update(skip_locked=True)
+    return list(db.execute(chosen).scalars())
 
 
 def finished(state: State, now: datetime) -> dict[str, Any]:
