@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import time
 from typing import Any
 
@@ -48,16 +49,24 @@ def create(url: str, *, portable: bool = False, **options: Any) -> sa.Engine:
 
 
 def _meet(connection: Any, record: Any) -> None:
-    """Whether the server itself is at the other end: a pooler names another process than the one that answers.
+    """Whether the server itself is at the other end: it knows our process by its name, and our socket by its port.
 
-    PostgreSQL names its process when a connection begins (BackendKeyData, protocol 3.0); a pooler that hands each
-    transaction to another session has nothing true to say there.
+    PostgreSQL names its process when a connection begins (BackendKeyData, protocol 3.0). A pooler that hands each
+    transaction to another session has nothing true to say there, and some repeat what a session told them; but the
+    server sees the pooler's socket then, not ours. Whatever cannot be told for certain is taken for a pooler.
     """
-    [answers] = connection.execute("SELECT pg_backend_pid()").fetchone()
+    told = connection.execute("SELECT pg_backend_pid(), inet_client_port()").fetchone()
     connection.rollback()
-    record.info[DIRECT] = answers == connection.info.backend_pid
+    record.info[DIRECT] = told == (connection.info.backend_pid, _own_port(connection))
     if record.info[DIRECT]:
         connection.prepare_threshold = PREPARED_FROM
+
+
+def _own_port(connection: Any) -> int | None:
+    """None for a Unix socket, as the server says."""
+    with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as own:
+        name = own.getsockname()
+    return name[1] if isinstance(name, tuple) else None
 
 
 def _rest(connection: Any, record: Any) -> None:

@@ -46,12 +46,12 @@ def make_each_ground(
 ) -> Iterator[MakeGround]:
     """Over PostgreSQL twice: each step in a transaction of its own, too, as behind a pooler."""
     url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    with making(url, tmp_path, nursery, direct=request.param != "long way") as make:
+    with making(url, tmp_path, nursery, direct=False if request.param == "long way" else None) as make:
         yield make
 
 
 @contextmanager
-def making(url: str, folder: Path, nursery: Nursery, *, direct: bool = True) -> Iterator[MakeGround]:
+def making(url: str, folder: Path, nursery: Nursery, *, direct: bool | None = None) -> Iterator[MakeGround]:
     with ExitStack() as stack:
 
         def make(relay_port: int, **settings: str) -> Ground:

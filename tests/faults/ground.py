@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Ground:
-    """``settings`` are those of every worker: ``window="1"``. ``direct`` False: workers take PostgreSQL for a pooler.
+    """``settings`` are those of every worker: ``window="1"``. ``direct``: see steps.Plan.
 
     Nobody waits for a lease to end: ``shift`` moves the clocks of all workers, :meth:`lapse` ends that of a dead one.
     """
@@ -45,7 +45,7 @@ class Ground:
     relay_port: int
     nursery: Nursery
     settings: dict[str, str] = field(default_factory=dict)
-    direct: bool = True
+    direct: bool | None = None
     children: list[Child] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -233,7 +233,7 @@ def durable_postgres() -> Iterator[PostgresServer]:
 
 @contextmanager
 def fresh_ground(
-    url: str, folder: Path, relay_port: int, nursery: Nursery, *, direct: bool = True, **settings: str
+    url: str, folder: Path, relay_port: int, nursery: Nursery, *, direct: bool | None = None, **settings: str
 ) -> Iterator[Ground]:
     """Over a migrated database; its workers do not outlive it."""
     with databases.disposable_engine(url) as engine:

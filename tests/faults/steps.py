@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from outbox_admin import assemble
 from outbox_admin.config import Settings
-from outbox_admin.db.engine import DIRECT
+from outbox_admin.db.engine import DIRECT, PREPARED_FROM
 from outbox_admin.db.store.prepared import Prepared
 from outbox_admin.delivery.clock import database_time
 from outbox_admin.delivery.worker import Worker
@@ -69,7 +69,8 @@ class Plan:
 
     ``fast_by`` is the error of its host's clock; ``shift`` the file that says how far all time is ahead. ``patience``:
     how many seconds it waits for a busy SQLite, once it has been at work; as long as the product does where it is 0.
-    ``direct`` False: it takes PostgreSQL for a pooler, and so goes the long way.
+    ``direct``: what it takes the other end of a connection to PostgreSQL for, the server itself or a pooler; by what it
+    finds where that is None.
     """
 
     environ: dict[str, str]
@@ -79,7 +80,7 @@ class Plan:
     fast_by: float = 0.0
     shift: str = ""
     patience: float = 0.0
-    direct: bool = True
+    direct: bool | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -243,19 +244,22 @@ def build(plan: Plan) -> Worker:
     doom = Doom(plan.fate)
     engine = assemble.engine(settings)
     doom.watch(engine)
-    if not plan.direct:
-        sa.event.listen(engine, "connect", _distrust)
+    if plan.direct is not None and engine.dialect.name == "postgresql":
+        sa.event.listen(engine, "connect", _taken_for(direct=plan.direct))
     if plan.patience:
         sa.event.listen(engine, "begin", _less_patient(plan.patience))
     parts = assemble.parts(settings, over=engine, chance=chance(plan, doom))
     return Worker(replace(parts, ring=Ring(parts.ring, doom)), lanes=plan.lanes)
 
 
-def _distrust(connection: Any, record: Any) -> None:
-    """As the engine itself treats a connection behind a pooler."""
-    record.info[DIRECT] = False
-    if hasattr(connection, "prepare_threshold"):
-        connection.prepare_threshold = None
+def _taken_for(*, direct: bool) -> Callable[[Any, Any], None]:
+    """As the engine itself treats a connection of this kind."""
+
+    def meet(connection: Any, record: Any) -> None:
+        record.info[DIRECT] = direct
+        connection.prepare_threshold = PREPARED_FROM if direct else None
+
+    return meet
 
 
 def _less_patient(seconds: float) -> Callable[[sa.Connection], object]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from outbox_admin.db.store.prepared import Prepared
+
 
 class Killed(BaseException):
     """Signal 9: nothing catches it but the world."""
@@ -68,8 +70,11 @@ class Interference:
         self._acting: list[Actor] = []
         sa.event.listen(engine, "before_cursor_execute", self._statement)
         sa.event.listen(engine, "commit", self._commit)
+        self._run = Prepared.run
+        Prepared.run = self._watched()  # type: ignore[method-assign]
 
     def end(self) -> None:
+        Prepared.run = self._run  # type: ignore[method-assign]
         sa.event.remove(self.engine, "before_cursor_execute", self._statement)
         sa.event.remove(self.engine, "commit", self._commit)
 
@@ -81,6 +86,19 @@ class Interference:
             yield
         finally:
             self._acting.pop()
+
+    def _watched(self) -> Any:
+        """A statement of the short way is a transaction by itself."""
+
+        def run(statement: Prepared, db: sa.Connection, given: dict[str, Any]) -> list[Any]:
+            self._statement()
+            found = self._run(statement, db, given)
+            actor = self._acting[-1] if self._acting else Actor()
+            if actor.strikes(Kind.LOST, Kind.KILLED_AFTER):
+                self._strike(actor)
+            return found
+
+        return run
 
     def _statement(self, *_: Any) -> None:
         actor = self._acting[-1] if self._acting else Actor()
@@ -97,6 +115,9 @@ class Interference:
             raise Killed
         if actor.strikes(Kind.LOST, Kind.KILLED_AFTER):
             db.connection.cursor().execute("COMMIT")
-            if actor.fate is not None and actor.fate.kind is Kind.LOST:
-                raise _lost()
-            actor.die()
+            self._strike(actor)
+
+    def _strike(self, actor: Actor) -> None:
+        if actor.fate is not None and actor.fate.kind is Kind.LOST:
+            raise _lost()
+        actor.die()

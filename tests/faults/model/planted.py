@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from outbox_admin.core import lifecycle
 from outbox_admin.core.lifecycle import OnUnknown, State
 from outbox_admin.db.schema import email_outbox
-from outbox_admin.db.store import marks, operator, reclaim, results, superseding
+from outbox_admin.db.store import candidates, marks, operator, reclaim, results, superseding
 from outbox_admin.db.store.rows import row
 from outbox_admin.delivery.ledger import Ledger
 
@@ -110,7 +110,12 @@ def asks_no_hold_at_the_mark(patch: pytest.MonkeyPatch) -> None:
     class Blind:
         covering = staticmethod(lambda now: sa.null())
 
+    class Unheld:
+        NOW = candidates.NOW
+        clear = staticmethod(lambda now: candidates.clear(now)[:-1])
+
     patch.setattr(marks, "holds", Blind)
+    patch.setattr(marks, "candidates", Unheld)
 
 
 def asks_for_no_newer_message(patch: pytest.MonkeyPatch) -> None:

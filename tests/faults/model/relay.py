@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from outbox_admin.core.cause import Kind, Phase
 from outbox_admin.core.classify import Break, Reply
+from outbox_admin.delivery.compose import Composed
 from outbox_admin.delivery.worker import Worker
 from tests.faults.model import laws
 
@@ -57,10 +58,8 @@ class ScriptedSession:
     def probe(self) -> Break | None:
         return self.open()
 
-    def deliver(
-        self, sender: str, recipient: str, content: bytes, *, smtputf8: bool = False
-    ) -> Reply | Break:
-        world = self.world
+    def deliver(self, message: Composed, *, then: Composed | None = None) -> Reply | Break:
+        world, recipient = self.world, message.recipient
         with world.judging():
             laws.handover(world.row_of(recipient), worker=self.worker.name, now=world.clock.now())
         with world.hand(recipient):

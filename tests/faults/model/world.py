@@ -86,7 +86,7 @@ class World:
         for asked in (1, 2):
             lane._pace.note(asked=asked, got=asked, seconds=0.01)  # it has been busy: it takes a whole batch
         mark = lane.claiming.mark
-        lane.claiming.mark = lambda group: self._marked(mark(group))  # type: ignore[method-assign]
+        lane.claiming.mark = lambda *asked: self._marked(mark(*asked))  # type: ignore[method-assign]
         worker.upkeep.open()
         self.workers.append(worker)
 
@@ -97,7 +97,7 @@ class World:
     def work(
         self, number: int, plays: Iterable[Play] = (), fate: Fate | None = None, *, sweeps: bool = False
     ) -> None:
-        """One cycle of a worker; its upkeep first where ``sweeps``."""
+        """One cycle of a worker, and those that its results wait for; its upkeep first where ``sweeps``."""
         worker = self._worker(number)
         if worker in self._busy:
             return
@@ -110,7 +110,9 @@ class World:
             with self.interference.step(actor), suppress(Killed):
                 if sweeps:
                     worker.upkeep.round()
-                worker.lanes[0].dispatcher.cycle()
+                lane = worker.lanes[0].dispatcher
+                while lane.cycle().more and lane.ledger.waiting:
+                    pass
         finally:
             self._busy.remove(worker)
             self._actors.pop()
