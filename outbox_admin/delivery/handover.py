@@ -52,7 +52,7 @@ class Handover:
             return False
         announced = self._announced(reachable, way)
         for ready, then in zip(announced, [*announced[1:], following], strict=False):
-            if self._stopped() or not self._send(ready, way, then):
+            if self._stopped() or self.ways.is_shut(way) or not self._send(ready, way, then):
                 return False
             if self.ledger.ripe:
                 self.ledger.flush()

@@ -8,6 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.support.databases import commits_itself
+
 
 class Gone(Exception):
     """What a driver raises when its server is away."""
@@ -45,8 +47,15 @@ def losing_an_answer(engine: sa.Engine, when: Callable[[], bool]) -> Iterator[No
             db.connection.cursor().execute("COMMIT")
             raise _lost()
 
+    def done(db: sa.Connection, *_: Any) -> None:
+        if commits_itself(db) and not lost and when():
+            lost.append(True)
+            raise _lost()
+
     sa.event.listen(engine, "commit", commit)
+    sa.event.listen(engine, "after_cursor_execute", done)
     try:
         yield
     finally:
         sa.event.remove(engine, "commit", commit)
+        sa.event.remove(engine, "after_cursor_execute", done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 
 from outbox_admin.db.schema import email_outbox
@@ -12,6 +13,7 @@ from tests.delivery.room import Room, drain, route_to
 from tests.support.waiting import until
 
 
+@pytest.mark.long_way
 def test_a_claim_without_an_answer_is_released_also_after_one_that_had_its_answer(
     room: Room, relay: Catcher
 ) -> None:
@@ -43,6 +45,7 @@ def lost_claim(room: Room, worker: Worker, lane: int) -> None:
     assert room.states() == {"sending": 1}
 
 
+@pytest.mark.long_way
 def test_the_last_lane_settles_its_doubt_although_nothing_else_is_due(room: Room, relay: Catcher) -> None:
     room.enqueue()
     worker = room.worker(route_to(relay.port), lanes=2)
@@ -54,6 +57,7 @@ def test_the_last_lane_settles_its_doubt_although_nothing_else_is_due(room: Room
         worker.stop(10)
 
 
+@pytest.mark.long_way
 def test_a_lane_that_ends_gives_back_what_it_is_in_doubt_of(room: Room, relay: Catcher) -> None:
     room.enqueue()
     worker = room.worker(route_to(relay.port))

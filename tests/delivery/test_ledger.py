@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from outbox_admin.delivery.ledger import OFFER_AGAIN
@@ -31,6 +32,7 @@ def refusing(engine: sa.Engine, word: str, *, times: int = 999) -> Iterator[list
         sa.event.remove(engine, "before_cursor_execute", refuse)
 
 
+@pytest.mark.long_way
 def test_a_result_is_recorded_without_the_words_that_the_database_refuses(room: Room) -> None:
     ids = [room.enqueue(), room.enqueue()]
     with Relay({"DOT": "250 2.0.0 Ok: queued as POISON"}) as relay, refusing(room.engine, "POISON"):
@@ -39,6 +41,7 @@ def test_a_result_is_recorded_without_the_words_that_the_database_refuses(room: 
     assert [(room.row(row_id).state, room.row(row_id).provider_id) for row_id in ids] == [("sent", None)] * 2
 
 
+@pytest.mark.long_way
 def test_a_result_that_is_always_refused_waits_beside_and_is_offered_again(
     room: Room, relay: Catcher
 ) -> None:

@@ -244,6 +244,7 @@ def marks_of(room: Room) -> list[str]:
     return seen
 
 
+@pytest.mark.long_way
 def test_e11_a_deep_backlog_is_marked_by_its_claims(room: Room, relay: Catcher) -> None:
     """Claims of 1, 2 and 2 rows, each marked by itself; then whole batches at a time."""
     rows, marks = [room.enqueue() for _ in range(8)], marks_of(room)
@@ -253,6 +254,7 @@ def test_e11_a_deep_backlog_is_marked_by_its_claims(room: Room, relay: Catcher) 
     assert {room.row(one).maybe_delivered for one in rows} == {False}
 
 
+@pytest.mark.long_way
 @pytest.mark.parametrize(
     ("options", "rules"),
     [({"on_unknown": "hold"}, {"batch": 2}), ({}, {"batch": 2, "window": 1})],
@@ -275,6 +277,7 @@ def test_e11_what_must_not_be_announced_early_is_marked_in_its_own_turn(
     assert announced[0] == 1
 
 
+@pytest.mark.long_way
 def test_e11_rows_that_their_claim_announced_and_nobody_sent_are_released_without_a_doubt(room: Room) -> None:
     for _ in range(8):
         room.enqueue()

@@ -31,6 +31,7 @@ def refusing(patch: pytest.MonkeyPatch, ids: Collection[UUID]) -> Iterator[None]
         yield
 
 
+@pytest.mark.long_way
 def test_a_refused_result_survives_a_cycle_that_breaks_off(
     room: Room, relay: Catcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_refused_result_survives_a_cycle_that_breaks_off(
     assert (row.state, row.maybe_delivered) == ("pending", True)
 
 
+@pytest.mark.long_way
 def test_a_refused_result_is_offered_again_and_taken(
     room: Room, relay: Catcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +78,7 @@ def test_a_refused_result_is_offered_again_and_taken(
     assert len(relay.messages) == 2
 
 
+@pytest.mark.long_way
 def test_a_worker_that_ends_without_its_database_gives_back_nothing_that_was_sent(
     room: Room, relay: Catcher
 ) -> None:

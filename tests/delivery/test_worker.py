@@ -104,6 +104,7 @@ def test_a_drain_goes_on_over_the_second_relay_when_the_first_one_breaks(room: R
     assert len(relay.messages) == 3
 
 
+@pytest.mark.long_way
 def test_a_drain_asks_a_database_again_that_did_not_answer(room: Room, relay: Catcher) -> None:
     row_id = room.enqueue()
     worker = room.worker(route_to(relay.port))

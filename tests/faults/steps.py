@@ -24,11 +24,10 @@ import sqlalchemy as sa
 
 from outbox_admin import assemble
 from outbox_admin.config import Settings
-from outbox_admin.db.engine import DIRECT, PREPARED_FROM
-from outbox_admin.db.store.prepared import Prepared
 from outbox_admin.delivery.clock import database_time
 from outbox_admin.delivery.worker import Worker
 from tests.faults.timeshift import Shift
+from tests.support.databases import commits_itself, take_for
 
 
 class Step(StrEnum):
@@ -146,8 +145,17 @@ class Doom:
         commit = dialect.do_commit
 
         @sa.event.listens_for(engine, "before_cursor_execute")
-        def note(db: Any, cursor: Any, statement: str, *rest: Any) -> None:
-            self._open.steps = transaction_of(statement) or getattr(self._open, "steps", None)
+        def note(db: Any, cursor: Any, statement: str, given: Any, *rest: Any) -> None:
+            if not commits_itself(db):
+                self._open.steps = transaction_of(statement) or getattr(self._open, "steps", None)
+                return
+            for before, _ in steps_within(statement, given):
+                self.reached(before, db.connection)
+
+        @sa.event.listens_for(engine, "after_cursor_execute")
+        def done(db: Any, cursor: Any, statement: str, given: Any, *rest: Any) -> None:
+            for _, after in steps_within(statement, given) if commits_itself(db) else ():
+                self.reached(after, db.connection)
 
         @sa.event.listens_for(engine, "rollback")
         def forget(db: Any) -> None:
@@ -161,22 +169,6 @@ class Doom:
             self.reached(after, connection)
 
         dialect.do_commit = do_commit
-        self._watch_short_way()
-
-    def _watch_short_way(self) -> None:
-        """What is done by one statement is met before it is sent, and once it was answered."""
-        run = Prepared.run
-
-        def watched(statement: Prepared, db: sa.Connection, given: dict[str, Any]) -> list[Any]:
-            steps = steps_within(statement.text, given)
-            for before, _ in steps:
-                self.reached(before, db.connection)
-            found = run(statement, db, given)
-            for _, after in steps:
-                self.reached(after, db.connection)
-            return found
-
-        Prepared.run = watched  # type: ignore[method-assign]
 
 
 def _strike(fate: Fate, connection: Any) -> None:
@@ -244,22 +236,12 @@ def build(plan: Plan) -> Worker:
     doom = Doom(plan.fate)
     engine = assemble.engine(settings)
     doom.watch(engine)
-    if plan.direct is not None and engine.dialect.name == "postgresql":
-        sa.event.listen(engine, "connect", _taken_for(direct=plan.direct))
+    if plan.direct is not None:
+        take_for(engine, direct=plan.direct)
     if plan.patience:
         sa.event.listen(engine, "begin", _less_patient(plan.patience))
     parts = assemble.parts(settings, over=engine, chance=chance(plan, doom))
     return Worker(replace(parts, ring=Ring(parts.ring, doom)), lanes=plan.lanes)
-
-
-def _taken_for(*, direct: bool) -> Callable[[Any, Any], None]:
-    """As the engine itself treats a connection of this kind."""
-
-    def meet(connection: Any, record: Any) -> None:
-        record.info[DIRECT] = direct
-        connection.prepare_threshold = PREPARED_FROM if direct else None
-
-    return meet
 
 
 def _less_patient(seconds: float) -> Callable[[sa.Connection], object]:

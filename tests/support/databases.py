@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from outbox_admin.db.engine import create
+from outbox_admin.db.engine import DIRECT, PREPARED_FROM, create
 from outbox_admin.db.migrations import upgrade
 from outbox_admin.producer import prepare_sqlite
 from tests.support.ports import HOST
@@ -52,6 +52,22 @@ def disposable_engine(url: str, **options: Any) -> Iterator[sa.Engine]:
     """Opened as the package opens its own, but for durability; every connection is closed at the end."""
     with _disposed(create(url, **options)) as engine:
         yield engine
+
+
+def commits_itself(db: sa.Connection) -> bool:
+    """Whether each statement of ``db`` is a transaction by itself."""
+    return db.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
+
+
+def take_for(engine: sa.Engine, *, direct: bool) -> None:
+    """New connections of ``engine`` count as such to the server itself, or as such to a pooler, whatever they are."""
+
+    def meet(connection: Any, record: Any) -> None:
+        record.info[DIRECT] = direct
+        connection.prepare_threshold = PREPARED_FROM if direct else None
+
+    if engine.dialect.name == "postgresql":
+        sa.event.listen(engine, "connect", meet)
 
 
 @contextmanager

@@ -26,12 +26,15 @@ class Prepared:
         self._constants: dict[str, Any] = dict(compiled.params)
 
     def run(self, db: sa.Connection, given: dict[str, Any]) -> list[Any]:
-        """All rows, as tuples. Raises SQLAlchemy's errors, as its own execution would."""
+        """All rows, as tuples. Raises SQLAlchemy's errors, as its own execution would; its listeners hear of it."""
         raw: Any = db.connection.driver_connection
         values = self._constants | given
         try:
             cursor = psycopg.RawCursor(raw)
+            heard = (db, cursor, self.text, given, None, False)
+            db.dispatch.before_cursor_execute(*heard)
             cursor.execute(self._octets, [values[name] for name in self._names])
+            db.dispatch.after_cursor_execute(*heard)
             return cursor.fetchall()
         except psycopg.Error as error:
             if raw.broken:

@@ -87,7 +87,7 @@ def mark(
     """Records ``accepted`` and announces the hand-over of ``owned``, which one claim took together."""
     held = {"token": owned[0].token, "until": now + lease, "on_route": route}
     given = _recorded(accepted, now=now, shard=shard) | held | {"ids": sorted(one.id for one in owned)}
-    found = _marking().run(db, given)
+    found = _marking(gated=route is not None).run(db, given)
     recorded, news, _ = found[0][:_FIXED]
     marked = frozenset(one[_FIXED] for one in found if one[_FIXED] is not None)
     return Answer(recorded, news, marked=marked)
@@ -108,26 +108,28 @@ def _claiming(limit: int, *, any_key: bool, announce: bool, gated: bool) -> Prep
     found = _found(limit, any_key=any_key, gated=gated)
     change = sa.update(email_outbox).where(row.id == found.c.id, *candidates.clear(candidates.NOW))
     taken = change.values(claims.taken(announce=announce)).returning(*claims.RETURNED).cte("taken")
-    return _answering(_number(found) - _number(taken), taken)
+    return _answering(_number(found) - _number(taken), taken, gated=gated)
 
 
 @lru_cache
-def _marking() -> Prepared:
+def _marking(*, gated: bool) -> Prepared:
     ids = sa.any_(sa.bindparam("ids", type_=postgresql.ARRAY(sa.Uuid())))
     token = row.claim_token == sa.bindparam("token", type_=sa.Uuid())
     change = sa.update(email_outbox).where(row.id == ids, token, *marks.sendable(candidates.NOW))
     marked = (
         change.values(handover_at=candidates.NOW, lease_until=claims.UNTIL).returning(row.id).cte("marked")
     )
-    return _answering(sa.literal_column("0"), marked)
+    return _answering(sa.literal_column("0"), marked, gated=gated)
 
 
-def _answering(barred: sa.ColumnElement[Any], rows: sa.CTE) -> Prepared:
+def _answering(barred: sa.ColumnElement[Any], rows: sa.CTE, *, gated: bool) -> Prepared:
     """One line at least, whatever came of it."""
     recorded = acceptances.on_arrays(row.template_key, row.created_at, row.not_before, row.sent_at)
     recorded = recorded.cte("recorded")
     counted = minutes.of_accepted(recorded).cte("counted")
-    news = sa.exists().where(outbox_route.c.name == _ROUTE, routes.is_news())
+    news: sa.ColumnElement[bool] = sa.false()
+    if gated:
+        news = sa.exists().where(outbox_route.c.name == _ROUTE, routes.is_news())
     line = sa.select(sa.literal_column("1").label("one")).subquery("line")
     fixed = (_number(recorded), news, barred)
     answer = sa.select(*fixed, *rows.c).select_from(line.outerjoin(rows, sa.true()))

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from outbox_admin.db.store.prepared import Prepared
+from tests.support.databases import commits_itself
 
 
 class Killed(BaseException):
@@ -70,13 +70,12 @@ class Interference:
         self._acting: list[Actor] = []
         sa.event.listen(engine, "before_cursor_execute", self._statement)
         sa.event.listen(engine, "commit", self._commit)
-        self._run = Prepared.run
-        Prepared.run = self._watched()  # type: ignore[method-assign]
+        sa.event.listen(engine, "after_cursor_execute", self._done)
 
     def end(self) -> None:
-        Prepared.run = self._run  # type: ignore[method-assign]
         sa.event.remove(self.engine, "before_cursor_execute", self._statement)
         sa.event.remove(self.engine, "commit", self._commit)
+        sa.event.remove(self.engine, "after_cursor_execute", self._done)
 
     @contextmanager
     def step(self, actor: Actor | None) -> Iterator[None]:
@@ -87,18 +86,11 @@ class Interference:
         finally:
             self._acting.pop()
 
-    def _watched(self) -> Any:
-        """A statement of the short way is a transaction by itself."""
-
-        def run(statement: Prepared, db: sa.Connection, given: dict[str, Any]) -> list[Any]:
-            self._statement()
-            found = self._run(statement, db, given)
-            actor = self._acting[-1] if self._acting else Actor()
-            if actor.strikes(Kind.LOST, Kind.KILLED_AFTER):
-                self._strike(actor)
-            return found
-
-        return run
+    def _done(self, db: sa.Connection, *_: Any) -> None:
+        """A statement that is a transaction by itself."""
+        actor = self._acting[-1] if self._acting else Actor()
+        if commits_itself(db) and actor.strikes(Kind.LOST, Kind.KILLED_AFTER):
+            self._strike(actor)
 
     def _statement(self, *_: Any) -> None:
         actor = self._acting[-1] if self._acting else Actor()
