@@ -72,7 +72,7 @@ def test_a_busy_lane_needs_one_statement_for_a_batch(short_room: Room, relay: Ca
     lane = short_room.dispatcher(route_to(relay.port))
     while (
         len(relay.messages) < 151
-    ):  # whole batches since long, and the tenth cycle, which looks for lonely rows, is over
+    ):  # whole batches since long; the tenth cycle, with its look for lonely rows, is over
         lane.cycle()
     sent, seen = len(relay.messages), statements(short_room)
     for _ in range(4):
