@@ -63,8 +63,11 @@ def add(connection: sa.Connection, arrivals: Sequence[Arrival], *, now: datetime
     A row whose key and part exist already is passed over. ``now`` is the host's clock; PostgreSQL takes its own.
     """
     dialect = connection.dialect.name
-    values = [_values(arrival, now) for arrival in arrivals]
-    added = connection.execute(_insert(dialect), values[0] if len(values) == 1 else values)
+    if len(arrivals) > 1 and dialect == "postgresql":
+        added = connection.execute(_insert_together(), _columns(arrivals))
+    else:
+        values = [_values(arrival, now) for arrival in arrivals]
+        added = connection.execute(_insert(dialect), values[0] if len(values) == 1 else values)
     return {one.id: State(one.state) for one in added}
 
 
@@ -94,6 +97,11 @@ def _values(arrival: Arrival, now: datetime) -> dict[str, Any]:
     return values | {"payload_size": len(arrival.payload), "host_now": now, "host_due": due}
 
 
+def _columns(arrivals: Sequence[Arrival]) -> dict[str, list[Any]]:
+    """One array for each column: the statement is the same for any number of rows."""
+    return {f"new_{name}": [getattr(arrival, name) for arrival in arrivals] for name in _GIVEN}
+
+
 _GIVEN = tuple(field.name for field in fields(Arrival))
 _GATED = ("key_id", "payload")
 
@@ -102,25 +110,51 @@ _GATED = ("key_id", "payload")
 def _insert(dialect: str) -> Any:
     """Built once: each execution only binds values."""
     insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    added = insert(email_outbox).values(_expressions(dialect)).on_conflict_do_nothing()
-    return added.returning(row.id, row.state)
+    size = sa.bindparam("payload_size", type_=sa.Integer())
+    given = {name: _given(name) for name in _GIVEN}
+    values = _expressions(given, size, created=_moment(dialect, _bound("host_now")), due=_due(dialect))
+    return insert(email_outbox).values(values).on_conflict_do_nothing().returning(row.id, row.state)
 
 
-def _expressions(dialect: str) -> dict[str, Any]:
+@lru_cache
+def _insert_together() -> Any:
+    """PostgreSQL reads the rows from arrays, in their order."""
+    arrays = [sa.bindparam(f"new_{name}", type_=postgresql.ARRAY(_kind(name))) for name in _GIVEN]
+    columns = [sa.column(name, _kind(name)) for name in _GIVEN]
+    new = sa.func.unnest(*arrays).table_valued(*columns, name="new").render_derived().c
+    created = sa.func.statement_timestamp()
+    values = _expressions(
+        {name: new[name] for name in _GIVEN},
+        sa.func.octet_length(new.payload),
+        created=created,
+        due=sa.func.greatest(created, new.not_before),
+    )
+    insert = postgresql.insert(email_outbox).from_select(list(values), sa.select(*values.values()))
+    return insert.on_conflict_do_nothing().returning(row.id, row.state)
+
+
+def _kind(name: str) -> Any:
+    """What the driver takes as it is, where the column's own type would look at each value in Python."""
+    return {"id": sa.Uuid(), "not_before": _TIME, "expires_at": _TIME}.get(name, row[name].type)
+
+
+_TIME = sa.DateTime(timezone=True)
+
+
+def _expressions(given: dict[str, Any], size: Any, *, created: Any, due: Any) -> dict[str, Any]:
     """A suppressed recipient's row is added all the same, as ``cancelled`` and without its payload."""
-    suppressed = sa.exists().where(suppression.c.recipient_key == _given("recipient_key"))
-    created, due = _moment(dialect, _bound("host_now")), _due(dialect)
+    suppressed = sa.exists().where(suppression.c.recipient_key == given["recipient_key"])
     refusal = of_cause(Cause(Phase.PREPARE, Kind.SUPPRESSED))
     return {
-        **{name: _given(name) for name in _GIVEN if name not in _GATED},
-        "payload_size": sa.bindparam("payload_size", type_=sa.Integer()),
+        **{name: value for name, value in given.items() if name not in _GATED},
+        "payload_size": size,
         "state": sa.case((suppressed, State.CANCELLED.value), else_=State.PENDING.value),
         "created_at": created,
         "due_at": due,
         "first_due_at": due,
         "finished_at": sa.case((suppressed, created)),
-        "key_id": sa.case((suppressed, sa.null()), else_=_given("key_id")),
-        "payload": sa.case((suppressed, sa.null()), else_=_given("payload")),
+        "key_id": sa.case((suppressed, sa.null()), else_=given["key_id"]),
+        "payload": sa.case((suppressed, sa.null()), else_=given["payload"]),
         "cause_phase": sa.case((suppressed, refusal["cause_phase"])),
         "cause_kind": sa.case((suppressed, refusal["cause_kind"])),
     }
