@@ -28,15 +28,16 @@ from outbox_admin.db.engine import bound_waits, create
 from outbox_admin.delivery.announcing import announce
 from outbox_admin.delivery.clock import Clock, Source, Wait, database_time, ticking
 from outbox_admin.delivery.forking import AfterFork
-from outbox_admin.delivery.host import Host, run_beside
 from outbox_admin.delivery.parts import Keeping, Parts, Rules
 from outbox_admin.delivery.routes import Auth, Route
-from outbox_admin.delivery.templates import Templates
 from outbox_admin.delivery.worker import Worker
 from outbox_admin.outbox import Outbox
 
 if TYPE_CHECKING:
     from flask import Flask
+
+    from outbox_admin.delivery.host import Host
+    from outbox_admin.delivery.templates import Templates
 
 
 def host_time() -> datetime:
@@ -125,8 +126,15 @@ def parts(settings: Settings, *, over: sa.Engine | None = None, chance: Chance |
         clock=chance.clock(),
         roll=chance.roll,
         token=chance.token,
-        templates=None if folder is None else Templates(folder),
+        templates=None if folder is None else _templates(folder),
     )
+
+
+def _templates(folder: str) -> Templates:
+    """Few workers render late: the others need no Jinja in their memory."""
+    from outbox_admin.delivery.templates import Templates
+
+    return Templates(folder)
 
 
 def worker(
@@ -170,6 +178,8 @@ def console(settings: Settings | None = None, *, notice: str | None = None) -> F
 
 def host() -> Host:
     """The worker as an application for a WSGI server; a fork, or its absence, decides where it starts."""
+    from outbox_admin.delivery.host import Host
+
     settings = Settings.from_env()
     settings.require(Role.WORKER)
     log_to_stderr()
@@ -198,6 +208,7 @@ def log_to_stderr() -> None:
 
 def _embed(settings: Settings, database: sa.Engine) -> None:
     """A worker in every process that serves. Its parts are tried now, so that a bad setting stops the start."""
+    from outbox_admin.delivery.host import run_beside
     from outbox_admin.web.doors import serves_here
 
     settings.require(Role.WORKER)

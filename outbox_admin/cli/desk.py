@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from outbox_admin import assemble
 from outbox_admin.config import Role, Settings
-from outbox_admin.db import migrations
+from outbox_admin.db import version
 from outbox_admin.db.engine import rewritten
 from outbox_admin.db.reads import clock
 from outbox_admin.errors import ConfigurationError
@@ -56,7 +56,7 @@ def open_engine(settings: Settings) -> sa.Engine:
     """The configured database, which must have the tables of this version."""
     engine = existing(settings)
     try:
-        standing = migrations.check(engine)
+        standing = version.check(engine)
     except BaseException:
         engine.dispose()
         raise

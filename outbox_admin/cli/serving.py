@@ -8,7 +8,6 @@ import sys
 from importlib.util import find_spec
 
 import click
-from werkzeug.serving import run_simple
 
 from outbox_admin import assemble
 from outbox_admin.cli.boundary import Misconfigured
@@ -51,6 +50,8 @@ def web(processes: int, threads: int) -> None:
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(0)
     )  # so that an embedded worker is stopped, not cut off
+    from werkzeug.serving import run_simple
+
     run_simple(host, port, assemble.console(settings), threaded=True)
 
 

@@ -8,6 +8,15 @@ from __future__ import annotations
 from sqlalchemy import exc
 from sqlalchemy.exc import DBAPIError
 
+from outbox_admin.errors import OutboxError
+
+
+class TemplateFault(OutboxError):
+    """A template that is missing or does not render. The row fails with its payload kept: repaired, a retry sends it.
+
+    The text names template, file, line and sort of fault; it may quote a name from the template, never the context.
+    """
+
 
 def describe(error: BaseException) -> str:
     """``OperationalError 57P01``, ``ValueError at compose.py:41``."""

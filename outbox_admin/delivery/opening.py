@@ -16,7 +16,7 @@ from outbox_admin.crypto.envelope import Binding
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.rows import FORMAT, UNREADABLE
 from outbox_admin.delivery.compose import Composed, compose
-from outbox_admin.delivery.templates import TemplateFault
+from outbox_admin.delivery.faults import TemplateFault
 from outbox_admin.errors import MessageRefused, PayloadUnreadable, Unreadable
 
 if TYPE_CHECKING:

@@ -22,19 +22,13 @@ from jinja2 import (
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from outbox_admin.core import mime_writer
-from outbox_admin.errors import MessageRefused, OutboxError
+from outbox_admin.delivery.faults import TemplateFault
+from outbox_admin.errors import MessageRefused
 
 if TYPE_CHECKING:
     from outbox_admin.core.frozen import Frozen
 
 _IS_UNDEFINED = re.compile(r"'[A-Za-z_]\w*' is undefined")
-
-
-class TemplateFault(OutboxError):
-    """A template that is missing or does not render. The row fails with its payload kept: repaired, a retry sends it.
-
-    The text names template, file, line and sort of fault; it may quote a name from the template, never the context.
-    """
 
 
 class Templates:

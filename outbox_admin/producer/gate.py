@@ -6,15 +6,17 @@ savepoints that the driver does not nest.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session, scoped_session
 
 from outbox_admin.db.store.arrivals import INSERTION
 from outbox_admin.db.store.rows import Database
 from outbox_admin.db.store.sqlite import in_autocommit, is_prepared
 from outbox_admin.errors import NotTransactional
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 _UNPREPARED = (
     "inside a savepoint, this SQLite engine would keep the mail although the transaction is rolled back; "
@@ -48,16 +50,19 @@ def can_nest(connection: sa.Connection) -> bool:
 
 
 def _connection(db: Database, *, atomic: bool) -> sa.Connection:
+    if isinstance(db, sa.Connection):
+        return db
+    from sqlalchemy.orm import Session, scoped_session  # who gives no session may have no ORM in memory
+
     if isinstance(db, scoped_session):
         db = db()
-    match db:
-        case sa.Connection():
-            return db
-        case Session():
-            if atomic and not _at_home(db):
-                raise NotTransactional(_ELSEWHERE)
-            return db.connection(bind_arguments={"clause": INSERTION})
-    raise NotTransactional(f"give a Session or a Connection with its transaction, not {type(db).__name__}")
+    if not isinstance(db, Session):
+        raise NotTransactional(
+            f"give a Session or a Connection with its transaction, not {type(db).__name__}"
+        )
+    if atomic and not _at_home(db):
+        raise NotTransactional(_ELSEWHERE)
+    return db.connection(bind_arguments={"clause": INSERTION})
 
 
 def _at_home(session: Session) -> bool:

@@ -8,47 +8,27 @@ it stopped. Several processes may upgrade at once: one does it, the others wait 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 from alembic.config import Config
-from alembic.migration import MigrationContext
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import Script, ScriptDirectory
 
 from outbox_admin.db.migrations import waits
 from outbox_admin.db.migrations.lock import Tell, alone, require_alone
 from outbox_admin.db.schema import metadata
-from outbox_admin.db.store.sqlite import BEGIN_OPTION, prepare_sqlite
+from outbox_admin.db.store.sqlite import prepare_sqlite
+from outbox_admin.db.version import REVISIONS, VERSION_TABLE, Check, check
 from outbox_admin.errors import ConfigurationError
 
-VERSION_TABLE = "outbox_alembic_version"
+__all__ = ["DIALECTS", "REVISIONS", "VERSION_TABLE", "Check", "check", "sql", "upgrade"]
+
 #: Alembic keeps the migration at work in globals: one thread at a time.
 _ALEMBIC = Lock()
 DIALECTS = ("postgresql", "sqlite")
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """``current`` is None where the tables do not exist yet; ``is_newer``: a later release made them."""
-
-    current: str | None
-    expected: str
-    is_newer: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return self.current == self.expected
-
-    @property
-    def cure(self) -> str:
-        """What to do where the two differ."""
-        if self.is_newer:
-            return "install the newer release, which made them"
-        return "run `outbox-admin db upgrade` (a backup first)"
 
 
 def upgrade(engine: sa.Engine, tell: Tell = lambda _: None) -> Check:
@@ -70,19 +50,11 @@ def upgrade(engine: sa.Engine, tell: Tell = lambda _: None) -> Check:
     return check(engine)
 
 
-def check(engine: sa.Engine) -> Check:
-    """Compares the database with this release; changes nothing, and waits for no writer."""
-    with engine.connect().execution_options(**{BEGIN_OPTION: "DEFERRED"}) as connection:
-        current = _current(connection)
-    is_newer = current is not None and current not in _revisions()
-    return Check(current, str(_scripts().get_current_head()), is_newer)
-
-
 def sql(dialect: str = "postgresql", since: str | None = None) -> str:
     """The statements of the upgrade from version ``since``, or of all, for people who run DDL by hand."""
     if dialect not in DIALECTS:
         raise ConfigurationError(f"there is no SQL for {dialect}; say {' or '.join(DIALECTS)}")
-    if since is not None and since not in _revisions():
+    if since is not None and since not in REVISIONS:
         raise ConfigurationError(f"there is no version {since}; `outbox-admin db check` tells which you have")
     written = io.StringIO()
     scripts = _scripts()
@@ -112,18 +84,10 @@ def _missing(current: str) -> list[Script]:
     return list(reversed(list(_scripts().iterate_revisions("head", current))))
 
 
-def _current(connection: sa.Connection) -> str | None:
-    return MigrationContext.configure(connection, opts=dict(_OPTIONS)).get_current_revision()
-
-
-def _revisions() -> set[str]:
-    return {one.revision for one in _scripts().walk_revisions()}
-
-
 def _known(current: str | None) -> str:
     if current is None:
         return "base"
-    if current not in _revisions():
+    if current not in REVISIONS:
         raise ConfigurationError(
             f"the database has schema {current}, which this release does not know; install the newer one"
         )

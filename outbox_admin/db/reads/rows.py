@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session, scoped_session
 
 from outbox_admin.core.catalogue import restore
 from outbox_admin.core.cause import Cause
 from outbox_admin.core.lifecycle import DEAD, State
 from outbox_admin.db.schema import email_outbox as outbox
 
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session, scoped_session
+
 #: Whatever carries the caller's transaction. No read ends it.
-Database: TypeAlias = sa.Connection | Session | scoped_session[Session]
+Database: TypeAlias = "sa.Connection | Session | scoped_session[Session]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Session, scoped_session
 
 from outbox_admin.core.cause import Cause
 from outbox_admin.core.lifecycle import WITH_PAYLOAD, State
 from outbox_admin.db.schema import email_outbox
 
-#: Whatever carries the caller's transaction. The store never ends it.
-Database: TypeAlias = sa.Connection | Session | scoped_session[Session]
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session, scoped_session
+
+#: Whatever carries the caller's transaction. The store never ends it. A worker has no session, and loads no ORM.
+Database: TypeAlias = "sa.Connection | Session | scoped_session[Session]"
 #: A time, or its place in a statement that is built once.
 Moment: TypeAlias = datetime | sa.BindParameter[datetime]
 
