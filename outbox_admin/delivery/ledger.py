@@ -17,6 +17,7 @@ from uuid import UUID
 
 from outbox_admin.core.cause import Cause, Kind, Phase
 from outbox_admin.core.lifecycle import Change, Outcome, State, Unknown, decide
+from outbox_admin.db.store import acceptances
 from outbox_admin.db.store import results as store
 from outbox_admin.db.store.acceptances import Acceptance
 from outbox_admin.db.store.claims import Claim
@@ -91,7 +92,7 @@ class Ledger:
         redirected_to = self._parts.redirect_to if route else None
         result = Result(claim, change, detail, route, started_at, ended_at, redirected_to)
         self._open.append(result)
-        if self.plain is not None and (acceptance := store.acceptance(result)):
+        if self.plain is not None and (acceptance := acceptances.of(result)):
             self.plain.append(acceptance)
         else:
             self.plain = None

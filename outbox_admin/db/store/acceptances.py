@@ -9,15 +9,18 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from outbox_admin.core.lifecycle import State
+from outbox_admin.core.lifecycle import Change, State
 from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store.rows import Database, connection_of, in_state, of_cause, row
+
+if TYPE_CHECKING:
+    from outbox_admin.db.store.results import Result
 
 _KINDS: dict[str, Any] = {
     "id": sa.Uuid(),
@@ -36,6 +39,14 @@ class Acceptance(NamedTuple):
     sent_at: datetime
     provider_id: str | None
     route: str | None
+
+
+def of(result: Result) -> Acceptance | None:
+    """``result`` where it says no more than that a relay took the message."""
+    claim, change = result.claim, result.change
+    if result.detail is not None or change != Change(State.SENT, "accepted", provider_id=change.provider_id):
+        return None
+    return Acceptance(claim.id, claim.token, result.ended_at, change.provider_id, result.route or None)
 
 
 def record(db: Database, accepted: Sequence[Acceptance], *, now: datetime) -> set[UUID]:

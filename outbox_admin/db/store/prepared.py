@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import psycopg as dialects
 
@@ -28,18 +27,19 @@ class Prepared:
     def run(self, db: sa.Connection, given: dict[str, Any]) -> list[Any]:
         """All rows, as tuples. Raises SQLAlchemy's errors, as its own execution would; its listeners hear of it."""
         raw: Any = db.connection.driver_connection
+        driver: Any = db.dialect.loaded_dbapi
         values = self._constants | given
         try:
-            cursor = psycopg.RawCursor(raw)
+            cursor = driver.RawCursor(raw)
             heard = (db, cursor, self.text, given, None, False)
             db.dispatch.before_cursor_execute(*heard)
             cursor.execute(self._octets, [values[name] for name in self._names])
             db.dispatch.after_cursor_execute(*heard)
-            return cursor.fetchall()
-        except psycopg.Error as error:
+            return list(cursor.fetchall())
+        except driver.Error as error:
             if raw.broken:
                 db.invalidate(error)
             fault = sa.exc.DBAPIError.instance(
-                self.text, None, error, psycopg.Error, hide_parameters=True, dialect=db.dialect
+                self.text, None, error, driver.Error, hide_parameters=True, dialect=db.dialect
             )
             raise fault from error

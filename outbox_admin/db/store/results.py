@@ -19,7 +19,6 @@ from outbox_admin.core.breaker import proven_by_probe
 from outbox_admin.core.lifecycle import LIVE, WITH_PAYLOAD, Change, State
 from outbox_admin.db.schema import email_outbox
 from outbox_admin.db.store import acceptances, attempts, superseding
-from outbox_admin.db.store.acceptances import Acceptance
 from outbox_admin.db.store.attempts import Attempt
 from outbox_admin.db.store.claims import Claim
 from outbox_admin.db.store.marks import renew
@@ -72,7 +71,7 @@ def record(
 
 def _written(db: Database, ordered: Sequence[Result], *, now: datetime) -> set[UUID]:
     """Acceptances alone are what a lane has to write all day; they go a shorter way."""
-    accepted = [one for result in ordered if (one := acceptance(result))]
+    accepted = [one for result in ordered if (one := acceptances.of(result))]
     if len(accepted) == len(ordered):
         return acceptances.record(db, accepted, now=now)
     written: set[UUID] = set()
@@ -80,14 +79,6 @@ def _written(db: Database, ordered: Sequence[Result], *, now: datetime) -> set[U
         part = ordered[start : start + CHUNK]
         written |= set(db.execute(_change(len(part)), _parameters(part, now)).scalars())
     return written
-
-
-def acceptance(result: Result) -> Acceptance | None:
-    """``result`` where it says no more than that a relay took the message."""
-    claim, change = result.claim, result.change
-    if result.detail is not None or change != Change(State.SENT, "accepted", provider_id=change.provider_id):
-        return None
-    return Acceptance(claim.id, claim.token, result.ended_at, change.provider_id, result.route or None)
 
 
 def _give_way(db: Database, fresh: Sequence[Result], *, now: datetime) -> None:
