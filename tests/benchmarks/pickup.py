@@ -47,8 +47,9 @@ def ways() -> list[Way]:
     polling = {WAKEUP: "poll"} if WAKEUP in known else {}
     found = [Way("a worker that polls", polling, 40, 5.0)]
     if WAKEUP in known:
-        found.append(Way("a worker that listens", {WAKEUP: "notify"}, 300, 0.2))
-        found.append(Way("in the producer's process", {}, 300, 0.2, embedded=True))
+        notify = {WAKEUP: "notify", "OUTBOX_NOTIFY": "urgent"}
+        found.append(Way("a worker that listens", notify, 300, 0.2))
+        found.append(Way("in the producer's process", polling, 300, 0.2, embedded=True))
     return found
 
 
