@@ -31,6 +31,9 @@ DEAF = (
 )
 LOST = "the connection on which the worker listens failed, it polls until there is another: %s"
 
+#: What a producer says; all else is the echo of some worker.
+PRODUCERS = ""
+
 log = logging.getLogger("outbox_admin.delivery")
 
 
@@ -93,7 +96,8 @@ class Listener:
             try:
                 self._listen()
             except _Deaf:
-                pause = self._pace.every
+                # One that is missed once may have been late; a pooler will not change its ways soon.
+                pause = self._pace.every if self._said == DEAF else self._pace.first
                 self._say(DEAF, self._pace.echo, level=logging.INFO)
             except Exception as error:  # noqa: BLE001 - polling goes on, and so do the tries to listen
                 pause, self._again = self._again, min(self._again * 2, self._pace.last)
@@ -138,7 +142,7 @@ class Listener:
 
     def _hear(self, line: Any, *, until: float) -> None:
         while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
-            if _words(line, min(left, self._pace.tick)):
+            if PRODUCERS in _words(line, min(left, self._pace.tick)):
                 self._ring()
 
     def _say(self, text: str, *values: object, level: int) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -123,6 +124,42 @@ def test_a_listener_whose_connection_is_ended_says_so_and_comes_back(
         assert until(lambda: lines(caplog, LOST) and len(lines(caplog, LISTENING)) == 2)
         assert rung.wait(LIMIT)  # what came meanwhile is looked for
         assert lines(caplog, LOST) == [logging.WARNING]
+
+
+@pytest.mark.postgresql
+def test_a_workers_echo_wakes_no_other_worker(postgres_room: Room) -> None:
+    room, rings = postgres_room, list[str]()
+    stopping = Stopping()
+    first = Listener(room.parts(), stopping, lambda: rings.append("rung"), pace=PACE)
+    first.start()
+    assert until(lambda: first.hears and rings)
+    with listening(room, threading.Event()) as second:
+        assert until(lambda: second.hears)
+        with room.engine.begin() as db:
+            notices.announce(db)
+        assert until(lambda: len(rings) == 2)
+    stopping.asked.set()
+    first.join(LIMIT)
+    assert len(rings) == 2
+
+
+@pytest.mark.postgresql
+def test_an_echo_that_was_missed_once_is_asked_for_again_soon(
+    postgres_room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room, swallowed = postgres_room, list[str]()
+
+    def swallow(db: Any, cursor: Any, statement: str, given: Any, *others: Any) -> tuple[str, Any]:
+        if "pg_notify" not in statement or swallowed:
+            return statement, given
+        swallowed.append(statement)
+        return "SELECT 1", None
+
+    sa.event.listen(room.engine, "before_cursor_execute", swallow, retval=True)
+    pace = Pace(echo=0.2, every=2 * LIMIT, first=0.05, tick=0.05)
+    with caplog.at_level(logging.INFO), listening(room, threading.Event(), pace=pace) as listener:
+        assert until(lambda: listener.hears)
+    assert (lines(caplog, DEAF), lines(caplog, LISTENING)) == ([logging.INFO], [logging.INFO])
 
 
 @pytest.mark.postgresql
