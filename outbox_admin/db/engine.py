@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from outbox_admin.db.store.sqlite import prepare_sqlite
+from outbox_admin.db.store.sqlite import in_autocommit, prepare_sqlite
 from outbox_admin.errors import ConfigurationError
 
 #: Behind a transaction pooler the next transaction meets another session, where the same name may stand for another
@@ -36,7 +36,8 @@ def create(url: str, **options: Any) -> sa.Engine:
 def bound_waits(engine: sa.Engine) -> sa.Engine:
     """For a worker: no process that froze in the middle of a transaction may keep all others waiting.
 
-    For each transaction anew, since behind a pooler nothing else lasts. Does nothing on SQLite, which has a limit.
+    For each transaction anew, since behind a pooler nothing else lasts; where each statement is one of its own, there
+    is no middle. Does nothing on SQLite, which has a limit.
     """
     if engine.dialect.name == "postgresql" and not sa.event.contains(engine, "begin", _bound):
         sa.event.listen(engine, "begin", _bound)
@@ -44,6 +45,8 @@ def bound_waits(engine: sa.Engine) -> sa.Engine:
 
 
 def _bound(db: sa.Connection) -> None:
+    if in_autocommit(db):
+        return
     limits = {"lock_timeout": LOCK_WAIT, "idle_in_transaction_session_timeout": STANDSTILL}
     cases = [
         f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{seconds}s', true) END"

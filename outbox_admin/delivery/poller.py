@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import sqlalchemy as sa
+
 from outbox_admin.db.reads.upcoming import Upcoming, upcoming
 from outbox_admin.delivery.common import Common
 from outbox_admin.delivery.faults import describe
@@ -40,7 +42,7 @@ class Poller:
         self._lanes = lanes
         self._turn = turn
         self._wake_lane = wake_lane
-        self._reading = parts.engine.execution_options(sqlite_begin="DEFERRED")
+        self._reading = _for_one_statement(parts.engine)
         self._rhythm = Rhythm(cycle=parts.rules.cycle, roll=parts.roll, now=time.monotonic())
         self._rung = threading.Event()
         self._hurried = False
@@ -96,13 +98,14 @@ class Poller:
             return
         if coming.due and not whole:  # a whole turn has woken a lane already
             self._wake_lane()
-        self._rhythm.looked(began, time.monotonic(), busy=self._busy(), due_in=self._due_in(coming))
+        ended, found = time.monotonic(), coming.due and not whole
+        self._rhythm.looked(began, ended, busy=self._busy(), found=found, due_in=self._due_in(coming))
 
     def _ask(self) -> Upcoming:
         """Nothing to be asked where nobody could take it."""
         if self._common.halted or not any(lane.idle for lane in self._lanes):
             return Upcoming(due=False, next_at=None)
-        with self._reading.begin() as db:
+        with self._reading.connect() as db:
             return upcoming(db, now=self._parts.clock.now())
 
     def _due_in(self, coming: Upcoming) -> float | None:
@@ -122,3 +125,10 @@ class Poller:
             self._common.tally.add("error")
             log.error("a turn of the poller broke off: %s", describe(error))
             return None
+
+
+def _for_one_statement(engine: sa.Engine) -> sa.Engine:
+    """On PostgreSQL without the round trips of a transaction, on SQLite without its lock for writing."""
+    if engine.dialect.name == "postgresql":
+        return engine.execution_options(isolation_level="AUTOCOMMIT")
+    return engine.execution_options(sqlite_begin="DEFERRED")

@@ -58,13 +58,20 @@ class Rhythm:
         first = max(now, self._looked_at + GAP)
         self._answers = [first + seconds for seconds in AFTER_WAKE]
 
-    def looked(self, began: float, ended: float, *, busy: bool, due_in: float | None) -> None:
-        """``busy``: there was work since the last look. ``due_in``: seconds until a row that is known becomes due."""
-        self._looked_at = began
+    def looked(
+        self, began: float, ended: float, *, busy: bool, found: bool = False, due_in: float | None = None
+    ) -> None:
+        """``busy``: there was work since the last look. ``found``: somebody was sent to do some, who goes on until
+        nothing is left. ``due_in``: seconds until a row that is known becomes due.
+        """
+        self._looked_at = ended
         answered, self._answers = self._answers, [moment for moment in self._answers if moment > began]
+        if found:
+            self._answers = []
         if self._again and not self._answers:
             self._again = False
             self._answers = [began + seconds for seconds in AFTER_WAKE[1:]]
+        self._answers = [max(moment, ended + GAP) for moment in self._answers]
         self._pause = SHORTEST if busy or answered else self._pause * 2
         self._look_at = ended + (self._pause if self._pause < self._cycle else inf)
         if due_in is not None:

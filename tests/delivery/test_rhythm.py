@@ -28,7 +28,7 @@ def looks(of: Rhythm, *, until: float, wakes: Sequence[float] = ()) -> list[floa
         found.append(round(now, 6))
         if of.wants_turn(now):
             of.turned(now)
-        of.looked(now, now, busy=False, due_in=None)
+        of.looked(now, now, busy=False)
     return found
 
 
@@ -38,7 +38,7 @@ def gaps(moments: Sequence[float]) -> list[float]:
 
 def test_it_looks_often_after_work_and_then_once_a_cycle() -> None:
     after_work = rhythm()
-    after_work.looked(0.0, 0.0, busy=True, due_in=None)
+    after_work.looked(0.0, 0.0, busy=True)
     found = looks(after_work, until=9.0)
     assert gaps([0.0, *found])[:5] == [SHORTEST, 0.1, 0.2, 0.4, 0.8]
     assert gaps(found)[-3:] == [CYCLE, CYCLE, CYCLE]
@@ -63,6 +63,17 @@ def test_e40_a_flood_of_wakes_never_makes_it_look_all_the_time() -> None:
     assert len(found) < 120
     assert min(gaps(found)) >= GAP
     assert max(gaps(found)) <= AFTER_WAKE[-1]
+
+
+def test_e40_looks_end_when_one_has_found_something() -> None:
+    woken = rhythm()
+    woken.wake(0.5)
+    woken.looked(0.5, 0.501, busy=False, found=True)
+    assert looks(woken, until=1.0)[:1] == [0.551]
+    woken.wake(1.5)
+    woken.wake(1.5)  # of somebody else, whose commit is not over yet
+    woken.looked(1.5, 1.501, busy=False, found=True)
+    assert looks(woken, until=1.55) == [1.506, 1.52]
 
 
 def test_e40_whoever_wakes_during_the_answer_to_another_is_answered_too() -> None:
