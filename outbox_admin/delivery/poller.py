@@ -69,6 +69,12 @@ class Poller:
         self._hurried = True
         self._rung.set()
 
+    def attend(self) -> None:
+        """Between two steps of a turn, by its thread: who wakes a worker does not wait for the turn's end."""
+        self._answer()
+        if self._rhythm.wants_answer(time.monotonic()):
+            self._look()
+
     def _run(self) -> None:
         stopping = self._common.stopping.asked
         while not stopping.is_set():
@@ -87,19 +93,23 @@ class Poller:
         self._rhythm.wake(time.monotonic())
 
     def _step(self) -> None:
-        began = time.monotonic()
-        whole = self._rhythm.wants_turn(began)
+        whole = self._rhythm.wants_turn(time.monotonic())
         if whole:
             self._try(self._turn)
             self._rhythm.turned(time.monotonic())
+        self._look(wakes=not whole)  # a whole turn has woken a lane already
+
+    def _look(self, *, wakes: bool = True) -> None:
+        began = time.monotonic()
         coming = self._try(self._ask)
         if coming is None:
             self._rhythm.failed()
             return
-        if coming.due and not whole:  # a whole turn has woken a lane already
+        found = coming.due and wakes
+        if found:
             self._wake_lane()
-        ended, found = time.monotonic(), coming.due and not whole
-        self._rhythm.looked(began, ended, busy=self._busy(), found=found, due_in=self._due_in(coming))
+        ended, due_in = time.monotonic(), self._due_in(coming)
+        self._rhythm.looked(began, ended, busy=self._busy(), found=found, due_in=due_in)
 
     def _ask(self) -> Upcoming:
         """Nothing to be asked where nobody could take it."""

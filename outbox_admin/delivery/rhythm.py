@@ -43,6 +43,9 @@ class Rhythm:
         """The looks after a wake are under way: another wake needs no attention before they are over."""
         return bool(self._answers)
 
+    def wants_answer(self, now: float) -> bool:
+        return any(moment <= now for moment in self._answers)
+
     def wants_turn(self, now: float) -> bool:
         return now >= self._turn_at
 
@@ -67,7 +70,7 @@ class Rhythm:
         self._looked_at = ended
         answered, self._answers = self._answers, [moment for moment in self._answers if moment > began]
         if found:
-            self._answers = []
+            self._answers = self._answers[-1:]  # the last one still: it may have been somebody else's mail
         if self._again and not self._answers:
             self._again = False
             self._answers = [began + seconds for seconds in AFTER_WAKE[1:]]

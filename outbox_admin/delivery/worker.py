@@ -49,7 +49,6 @@ class Worker:
         self.host = socket.gethostname()
         self.name = f"{self.host}:{os.getpid()}:{parts.token().hex[:8]}"
         self.common = Common(parts)
-        self.upkeep = Upkeep(parts, self.common, paused=paused)
         self.lanes = [
             Lane(parts, self.common, Place(self.name, number), pass_on=self._wake_lane)
             for number in range(lanes)
@@ -57,6 +56,7 @@ class Worker:
         self._sign = Sign(parts, self.common, self.lanes, self.name, self.host, kind)
         self._heartbeat = Heartbeat(self._beat)
         self._poller = Poller(parts, self.common, self.lanes, turn=self._turn, wake_lane=self._wake_lane)
+        self.upkeep = Upkeep(parts, self.common, paused=paused, between=self._poller.attend)
         self._listener = listener(parts, self.common.stopping, self._poller.ring)
         self._deafen: Callable[[], None] = lambda: None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from math import inf
 
 from sqlalchemy.orm import Session
 
@@ -105,3 +106,16 @@ def test_the_next_due_moment_is_the_earliest_of_all_priorities(room: Room) -> No
         later = upcoming(db, now=now + timedelta(minutes=2))
     assert (found.due, found.next_at) == (False, now + timedelta(minutes=2))
     assert (later.due, later.next_at) == (True, now + timedelta(minutes=3))
+
+
+def test_e40_a_wake_during_a_turn_is_answered_between_two_steps_of_it(room: Room) -> None:
+    worker = room.worker(lanes=2)
+    worker.upkeep.open()
+    worker._poller._step()
+    for lane in worker.lanes:
+        lane.idle = True
+    room.enqueue()
+    worker._poller._rhythm._looked_at = -inf
+    worker._poller.ring()
+    worker.upkeep.round()
+    assert not worker.lanes[0].idle
