@@ -72,6 +72,13 @@ def test_e40_once_a_look_has_found_something_only_the_last_one_follows() -> None
     assert looks(woken, until=0.58) == [0.52, 0.57]
 
 
+def test_e40_a_wake_right_after_a_look_waits_for_its_distance() -> None:
+    just_looked = rhythm()
+    just_looked.looked(0.5, 0.5, busy=False)
+    just_looked.wake(0.501)
+    assert just_looked.next_at == 0.5 + GAP
+
+
 def test_e40_whoever_wakes_during_the_answer_to_another_is_answered_too() -> None:
     """Its commit may end after the last look of the other's."""
     assert looks(rhythm(), until=0.55, wakes=[0.5, 0.518]) == [0.5, 0.505, 0.52, 0.525, 0.54]
