@@ -7,6 +7,7 @@ The map, from the inside out; arrows of import point inwards, and a test holds t
 - ``db``        the tables; ``store`` has every statement that changes them, ``reads`` every query for console and
                 metrics.
 - ``producer``  a mail enters in the caller's own transaction; ``outbox`` adds ``Outbox.from_env``.
+- ``wakeup``    where a producer's commit wakes a worker of the same process.
 - ``delivery``  the worker: claim, open, compose, mark, send, classify, decide, record.
 - ``web``       the console; it can neither open a payload nor speak SMTP.
 - ``config``    the settings, ``assemble`` puts the rooms together, ``cli`` is ``outbox-admin``.

@@ -28,7 +28,7 @@ from outbox_admin.db.engine import bound_waits, create
 from outbox_admin.delivery.announcing import announce
 from outbox_admin.delivery.clock import Clock, Source, Wait, database_time, ticking
 from outbox_admin.delivery.forking import AfterFork
-from outbox_admin.delivery.parts import Keeping, Parts, Rules
+from outbox_admin.delivery.parts import Keeping, Parts, Rules, Wakeup
 from outbox_admin.delivery.routes import Auth, Route
 from outbox_admin.delivery.worker import Worker
 from outbox_admin.outbox import Outbox
@@ -110,6 +110,7 @@ def rules(settings: Settings) -> Rules:
         stop_grace=settings.stop_grace,
         deployment=settings.deployment,
         redirect_to=settings.redirect_to,
+        wakeup=Wakeup(settings.wakeup),
     )
 
 

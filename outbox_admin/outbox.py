@@ -33,4 +33,5 @@ class Outbox(producer.Outbox):
             sender=str(settings.sender),
             max_message=settings.max_message,
             max_attempts=settings.max_attempts,
+            notify=settings.notify,
         )

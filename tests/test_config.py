@@ -281,6 +281,7 @@ def test_the_lease_must_outlast_a_hand_over_by_a_minute() -> None:
 def test_contradictions_are_refused_everywhere() -> None:
     for environ, word in [
         ({"SMTP_FINAL_TIMEOUT": "181"}, "OUTBOX_SMTP_FINAL_TIMEOUT"),
+        ({"WAKEUP": "notify", "DATABASE_URL": "sqlite:///outbox.db"}, "OUTBOX_WAKEUP"),
         ({"BACKOFF_CAP": "5"}, "OUTBOX_BACKOFF_CAP"),
         ({"SIMULATE": "1", "SMTP_URL": "smtp://relay.example"}, "OUTBOX_SIMULATE"),
         ({"SMTP_URL_2": "smtp://relay.example"}, "OUTBOX_SMTP_URL_2"),

@@ -50,6 +50,13 @@ MAIL_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         _BASICS,
+        "OUTBOX_NOTIFY",
+        values.choice("off", "urgent"),
+        "off",
+        "`urgent`: a message of priority 0 wakes PostgreSQL's listening workers; such commits wait for each other.",
+    ),
+    Setting(
+        _BASICS,
         "OUTBOX_TEMPLATE_FOLDER",
         values.PATH,
         None,

@@ -73,6 +73,11 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "OUTBOX_SMTP_TLS says none but OUTBOX_SMTP_URL says smtps; change one of them."
     if settings.smtp_password and not _user(settings):
         yield "OUTBOX_SMTP_PASSWORD is set without a user; set OUTBOX_SMTP_USER."
+    if settings.wakeup == "notify" and (settings.database_url or "").startswith("sqlite"):
+        yield (
+            "OUTBOX_WAKEUP=notify needs PostgreSQL, and OUTBOX_DATABASE_URL names SQLite; remove OUTBOX_WAKEUP: on "
+            "SQLite a worker polls, and producers in its own process wake it."
+        )
     yield from _proxies(settings)
     yield from _positive(settings)
 

@@ -21,7 +21,15 @@ RUNNING_SETTINGS: tuple[Setting, ...] = (
         "OUTBOX_CYCLE",
         values.SECONDS,
         "2s",
-        "Pause of an idle worker; a full batch is followed at once.",
+        "Longest pause of an idle worker; a full batch is followed at once.",
+    ),
+    Setting(
+        _WORKER,
+        "OUTBOX_WAKEUP",
+        values.choice("auto", "poll", "notify"),
+        "auto",
+        "`auto`: also woken by PostgreSQL's NOTIFY where it arrives; `poll`: only looks; `notify`: says loudly where "
+        "it does not arrive.",
     ),
     Setting(
         _WORKER,

@@ -33,6 +33,7 @@ class Settings:
     key_ring: str | None
     sender: str | None
     max_message: int
+    notify: str
     template_folder: str | None
     smtp_url: str | None = _secret()
     smtp_url_2: str | None = _secret()
@@ -60,6 +61,7 @@ class Settings:
     lanes: int
     batch: int
     cycle: float
+    wakeup: str
     lease: timedelta
     max_attempts: int
     backoff_base: float

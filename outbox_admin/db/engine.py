@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from outbox_admin.db.store.rows import PORTABLE
-from outbox_admin.db.store.sqlite import prepare_sqlite
+from outbox_admin.db.store.sqlite import in_autocommit, prepare_sqlite
 from outbox_admin.errors import ConfigurationError
 
 #: Behind a transaction pooler the next transaction meets another session, where the same name may stand for another
@@ -87,8 +87,8 @@ def _rouse(connection: Any, record: Any, proxy: Any) -> None:
 def bound_waits(engine: sa.Engine) -> sa.Engine:
     """For a worker: no process that froze in the middle of a transaction may keep all others waiting.
 
-    Once for each session where that lasts, behind a pooler for each transaction anew. Does nothing on SQLite, which
-    has a limit.
+    Once for each session where that lasts, behind a pooler for each transaction anew; where each statement is one of
+    its own, there is no middle. Does nothing on SQLite, which has a limit.
     """
     if engine.dialect.name == "postgresql" and not sa.event.contains(engine, "begin", _bound):
         if not engine.get_execution_options().get(PORTABLE):
@@ -106,7 +106,7 @@ def _bound_session(connection: Any, record: Any) -> None:
 
 
 def _bound(db: sa.Connection) -> None:
-    if _BOUND not in db.info:
+    if _BOUND not in db.info and not in_autocommit(db):
         db.exec_driver_sql(_limits(last="true"))
 
 

@@ -45,6 +45,7 @@ class Lane:
         self._renewed_at = self._cycled_at
         self.dispatcher = Dispatcher(parts, common, place)
         self.idle = True
+        self.worked = 0  #: cycles that claimed something
         self.drained: Cycle | None = None  #: the last cycle of a drain, once it has ended
 
     def start(self) -> None:
@@ -91,6 +92,7 @@ class Lane:
             self._cycled_at = self._parts.clock.monotonic()
             if cycle.claimed:
                 self._worked_at = self._cycled_at
+                self.worked += 1
             if not cycle.more or self._common.stopping.asked.is_set():
                 return cycle
             self._pass_on()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 #: A new hand-over must leave this many seconds of the lease beyond its own limit (E12).
 HANDOVER_MARGIN = 30.0
+
+
+class Wakeup(StrEnum):
+    """How a worker learns of new mail, beside the commits of its own process."""
+
+    AUTO = "auto"  #: listens where that works, says so where it does not
+    POLL = "poll"  #: only looks
+    NOTIFY = "notify"  #: listens, and is loud where that does not work
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,7 @@ class Rules:
     stop_grace: float = 25.0
     deployment: str | None = None
     redirect_to: str | None = None
+    wakeup: Wakeup = Wakeup.POLL
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,19 @@ Step = Callable[[sa.Connection, datetime], Any]
 
 
 class Upkeep:
-    """Used by one thread of a process."""
+    """Used by one thread of a process. ``between`` is done before each piece: it may be urgent, and is short."""
 
-    def __init__(self, parts: Parts, common: Common, *, paused: bool = False) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        common: Common,
+        *,
+        paused: bool = False,
+        between: Callable[[], object] = lambda: None,
+    ) -> None:
         self._parts = parts
         self._common = common
+        self._between = between
         self._standing = Standing(parts, common, paused=paused)
         self._registered: dict[str, str] | None = None
         common.keys_fit = False
@@ -206,6 +214,7 @@ class Upkeep:
         """
         if self._common.stopping.asked.is_set():
             return None
+        self._between()
         try:
             with self._parts.engine.begin() as db:
                 return step(db, self._parts.clock.now())

@@ -8,19 +8,20 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import threading
 from collections.abc import Callable, Sequence
 
+from outbox_admin import wakeup
 from outbox_admin.core import health
 from outbox_admin.db.store import workers
 from outbox_admin.delivery.aside import ended_before, within
 from outbox_admin.delivery.common import Common
-from outbox_admin.delivery.faults import describe
 from outbox_admin.delivery.heartbeat import Heartbeat
 from outbox_admin.delivery.lanes import Lane
+from outbox_admin.delivery.listening import listener
 from outbox_admin.delivery.parts import Parts
 from outbox_admin.delivery.patience import until_it_answers
 from outbox_admin.delivery.place import Place
+from outbox_admin.delivery.poller import Poller
 from outbox_admin.delivery.reports import Condition, Drained
 from outbox_admin.delivery.sign import Sign
 from outbox_admin.delivery.signals import Call, finishing
@@ -48,15 +49,16 @@ class Worker:
         self.host = socket.gethostname()
         self.name = f"{self.host}:{os.getpid()}:{parts.token().hex[:8]}"
         self.common = Common(parts)
-        self.upkeep = Upkeep(parts, self.common, paused=paused)
         self.lanes = [
             Lane(parts, self.common, Place(self.name, number), pass_on=self._wake_lane)
             for number in range(lanes)
         ]
         self._sign = Sign(parts, self.common, self.lanes, self.name, self.host, kind)
         self._heartbeat = Heartbeat(self._beat)
-        self._poller = threading.Thread(target=self._poll, name="outbox-poller", daemon=True)
-        self._woken = threading.Event()
+        self._poller = Poller(parts, self.common, self.lanes, turn=self._turn, wake_lane=self._wake_lane)
+        self.upkeep = Upkeep(parts, self.common, paused=paused, between=self._poller.attend)
+        self._listener = listener(parts, self.common.stopping, self._poller.ring)
+        self._deafen: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Starts the threads and returns. Raises :class:`ConfigurationError` where the keys do not fit the database."""
@@ -64,8 +66,8 @@ class Worker:
         self._set_going()
 
     def wake(self) -> None:
-        """Looks for due rows at once instead of at the end of the cycle."""
-        self._woken.set()
+        """Does at once what is done at the end of the cycle."""
+        self._poller.hurry()
 
     def drain(self) -> Drained:
         """Works off what is due and returns, at a signal sooner; for a worker that was not started."""
@@ -94,7 +96,8 @@ class Worker:
         stopping, clock = self.common.stopping, self.parts.clock
         end = clock.monotonic() + (self.parts.rules.stop_grace if grace is None else grace)
         stopping.asked.set()
-        self._woken.set()
+        self._deafen()
+        self._poller.ring()
         for lane in self.lanes:
             lane.wake()
         within(max(1.0, end - clock.monotonic()), [lane.release_waiting for lane in self.lanes])
@@ -105,8 +108,9 @@ class Worker:
         late = self._running(late, until=end + ABORT_LIMIT)
         stopping.over.set()
         within(max(REST_LEAST, end + REST_LIMIT - clock.monotonic()), [lane.abandon for lane in late])
-        if self._poller.is_alive():
-            self._poller.join(max(POLLER_LEAST, end + REST_LIMIT - clock.monotonic()))
+        if self._listener is not None:
+            self._listener.join(max(0.0, end + REST_LIMIT - clock.monotonic()))
+        self._poller.join(max(POLLER_LEAST, end + REST_LIMIT - clock.monotonic()))
         self._close()
 
     def run(self, before: Callable[[], object] = lambda: None) -> int:
@@ -123,7 +127,7 @@ class Worker:
         return 0
 
     def condition(self) -> Condition:
-        threads = [self._poller.is_alive(), *(lane.alive for lane in self.lanes)]
+        threads = [self._poller.alive, *(lane.alive for lane in self.lanes)]
         return Condition(alive=all(threads), stuck=self._stuck(), opened=self.upkeep.opened)
 
     def _open_at_last(self, before: Callable[[], object], call: Call) -> None:
@@ -139,6 +143,9 @@ class Worker:
         for lane in self.lanes:
             lane.start()
         self._poller.start()
+        self._deafen = wakeup.register(self.parts.engine, self._poller.ring)
+        if self._listener is not None:
+            self._listener.start()
 
     def _close(self) -> None:
         if not self._sign.closed:
@@ -149,16 +156,6 @@ class Worker:
     def _running(lanes: Sequence[Lane], *, until: float) -> list[Lane]:
         """Those that have not ended by then."""
         return [lane for lane in lanes if not lane.ends_by(until)]
-
-    def _poll(self) -> None:
-        while not self.common.stopping.asked.is_set():
-            try:
-                self._turn()
-            except Exception as error:  # noqa: BLE001 - the loop outlives whatever happens in a turn
-                self.common.tally.add("error")
-                log.error("a turn of the poller broke off: %s", describe(error))
-            self._woken.wait(self.parts.rules.cycle)
-            self._woken.clear()
 
     def _turn(self) -> None:
         """Upkeep first: what it takes back is found by the lane that is woken then."""

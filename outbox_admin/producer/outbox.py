@@ -24,6 +24,7 @@ from outbox_admin.producer.entries import Entry, Writer, check_entry
 from outbox_admin.producer.gate import can_nest, writable
 from outbox_admin.producer.options import OptionValues, check_text
 from outbox_admin.producer.receipts import Receipt
+from outbox_admin.producer.waking import Notify, notify_of, wake
 from outbox_admin.producer.writing import Messages, check_same, refuse_conflicts, write
 
 
@@ -36,7 +37,8 @@ class Outbox:
     """Adds mail to the outbox. One instance serves a whole process and all its threads.
 
     ``keys`` seals; ``sender`` is the From of messages that name none; ``max_message`` is in octets as composed;
-    ``max_attempts`` holds where a message says nothing else. Raises :class:`MessageRefused` for a bad sender.
+    ``max_attempts`` holds where a message says nothing else; ``notify="urgent"`` lets a message of priority 0 wake the
+    workers that listen to PostgreSQL. Raises :class:`MessageRefused` for a bad sender.
     """
 
     def __init__(
@@ -46,10 +48,12 @@ class Outbox:
         sender: str,
         max_message: int = MAX_MESSAGE,
         max_attempts: int = 8,
+        notify: str = Notify.OFF,
         clock: Callable[[], datetime] = host_clock,
     ) -> None:
         parse_mailbox(sender, field="sender")
         self._writer = Writer(keys, sender, max_message, max_attempts)
+        self._notify = notify_of(notify)
         self._clock = clock
 
     def enqueue(
@@ -76,7 +80,10 @@ class Outbox:
         self._writer.keys.refresh()
         now = self._clock()
         rows = self._writer.rows(entry, now=now)
-        return write(connection, {idempotency_key: rows}, now=now)[idempotency_key]
+        receipt = write(connection, {idempotency_key: rows}, now=now)[idempotency_key]
+        if receipt.created:
+            wake(connection, rows, notify=self._notify, now=now)
+        return receipt
 
     def enqueue_many(self, db: Database, entries: Iterable[Entry], *, atomic: bool = True) -> list[Receipt]:
         """Add many messages with few statements; the receipts come in the order of ``entries``.
@@ -95,6 +102,8 @@ class Outbox:
                 check_same(entry.idempotency_key, rows, [row.recipient for row in first])
             created.append((entry.idempotency_key, first is rows))
         receipts = _write_all(connection, messages, now=now, atomic=atomic)
+        new_rows = [row for key, rows in messages.items() if receipts[key].created for row in rows]
+        wake(connection, new_rows, notify=self._notify, now=now)
         return [receipts[key] if new else replace(receipts[key], created=False) for key, new in created]
 
     def cancel(self, db: Database, idempotency_key: str, *, atomic: bool = True) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -38,6 +39,21 @@ def running(parts: Parts, *, lanes: int = 1) -> Iterator[Worker]:
         yield worker
     finally:
         worker.stop(0 if worker.common.stopping.asked.is_set() else LIMIT)
+
+
+@contextmanager
+def asleep(parts: Parts) -> Iterator[Worker]:
+    """Running, with nothing to do and past its short pauses: it looks again at the end of its cycle, or when woken."""
+    with running(parts) as worker:
+        rhythm, listener = worker._poller._rhythm, worker._listener
+
+        def sleeps() -> bool:
+            rhythm._pause = parts.rules.cycle
+            return worker.lanes[0].idle and rhythm.next_at > time.monotonic() + LIMIT
+
+        assert until(lambda: worker._sign.cycled_at and (listener is None or listener.hears))
+        assert until(sleeps)
+        yield worker
 
 
 def heartbeat(room: Room) -> Any:
@@ -125,8 +141,7 @@ def test_lanes_share_a_backlog(room: Room, relay: Catcher) -> None:
 
 def test_a_woken_worker_does_not_wait_for_its_cycle(room: Room, relay: Catcher) -> None:
     slow = room.rules(cycle=3600.0)
-    with running(room.parts(route_to(relay.port), rules=slow)) as worker:
-        until(lambda: worker.lanes[0].idle and worker._sign.cycled_at)
+    with asleep(room.parts(route_to(relay.port), rules=slow)) as worker:
         row_id = room.enqueue()
         worker.wake()
         until(lambda: room.row(row_id).state == "sent")
