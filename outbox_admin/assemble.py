@@ -61,9 +61,13 @@ class Chance:
         return Clock(source=source, host=self.host, monotonic=self.monotonic, wait=self.wait)
 
 
-def engine(settings: Settings) -> sa.Engine:
-    """Safe to be made before a fork: a child never speaks over a connection of its parent."""
-    made = create(str(settings.database_url), portable=settings.claim == "portable")
+def engine(settings: Settings, *, lanes: int | None = None) -> sa.Engine:
+    """Safe to be made before a fork: a child never speaks over a connection of its parent.
+
+    Keeps as many connections as a worker of so many lanes uses at once, the lanes' own and a few for its upkeep.
+    """
+    kept = (lanes or settings.lanes) + 4
+    made = create(str(settings.database_url), portable=settings.claim == "portable", pool_size=kept)
     known = weakref.ref(made)
 
     def forget_connections() -> None:
@@ -146,10 +150,11 @@ def worker(
     paused: bool = False,
     over: sa.Engine | None = None,
     chance: Chance | None = None,
+    parent: int | None = None,
 ) -> Worker:
-    """To be made in the process that runs it. ``kind``: worker, gunicorn or embedded."""
-    ready = parts(settings, over=over, chance=chance)
-    made = Worker(ready, lanes=lanes or settings.lanes, kind=kind, paused=paused)
+    """To be made in the process that runs it. ``kind``: worker, gunicorn or embedded; ``parent``: see signals.Call."""
+    ready = parts(settings, over=over if over is not None else engine(settings, lanes=lanes), chance=chance)
+    made = Worker(ready, lanes=lanes or settings.lanes, kind=kind, paused=paused, parent=parent)
     announce(made.parts, made.name)
     return made
 

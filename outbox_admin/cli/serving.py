@@ -13,6 +13,7 @@ from outbox_admin import assemble
 from outbox_admin.cli.boundary import Misconfigured
 from outbox_admin.cli.desk import open_engine, read_settings
 from outbox_admin.cli.output import json_option, print_json
+from outbox_admin.cli.processes import Processes
 from outbox_admin.config import Role, Settings
 from outbox_admin.core.words import plural
 from outbox_admin.delivery.common import Halt
@@ -57,10 +58,16 @@ def web(processes: int, threads: int) -> None:
 
 @click.command()
 @click.option("--lanes", type=click.IntRange(1, 256), help="SMTP connections; OUTBOX_LANES when not given.")
+@click.option(
+    "--processes", type=click.IntRange(1, 64), help="Worker processes; OUTBOX_PROCESSES when not given."
+)
 @click.option("--drain", is_flag=True, help="Work off what is due, then end.")
 @click.option("--paused", is_flag=True, help="Send nothing until `outbox-admin resume`.")
+@click.option("--parent", type=int, hidden=True)
 @json_option
-def worker(lanes: int | None, drain: bool, paused: bool, as_json: bool) -> None:
+def worker(
+    lanes: int | None, processes: int | None, drain: bool, paused: bool, parent: int | None, as_json: bool
+) -> None:
     """Send what is due, until a signal ends it.
 
     TERM or INT: what is in hand is finished, the rest released at once; what a relay keeps for longer than
@@ -68,20 +75,33 @@ def worker(lanes: int | None, drain: bool, paused: bool, as_json: bool) -> None:
     is due any more, with 1 when a fault of the channel stopped it before. With --paused (after a backup was restored,
     say) it claims and changes nothing until `outbox-admin resume`, which all workers started so before obey.
 
+    With --processes 2 or more this process only looks after them: it starts anew what dies, passes on TERM and INT, and
+    when it dies itself they finish and end. With --drain each of them prints what it sent.
+
     \b
     Examples:
       outbox-admin worker --lanes 8
+      outbox-admin worker --processes 2
       outbox-admin worker --drain --json
     """
     if drain and paused:
         raise click.UsageError("Give --drain or --paused, not both.")
     settings = read_settings(Role.WORKER)
     assemble.log_to_stderr()
+    number = 1 if parent is not None else processes or settings.processes
+    if number > 1:
+        sys.exit(Processes(_child, number, grace=settings.stop_grace, drain=drain).run())
     if not drain:
-        made = assemble.worker(settings, lanes=lanes, paused=paused)
+        made = assemble.worker(settings, lanes=lanes, paused=paused, parent=parent)
         sys.exit(made.run(before=lambda: open_engine(settings).dispose()))
-    made = assemble.worker(settings, over=open_engine(settings), lanes=lanes)
+    made = assemble.worker(settings, over=open_engine(settings), lanes=lanes, parent=parent)
     sys.exit(_drain(made, as_json))
+
+
+def _child(pipe: int) -> list[str]:
+    """The same command line over again, for one process."""
+    program = [sys.executable, "-c", "import sys; from outbox_admin.cli import main; sys.exit(main())"]
+    return [*program, *sys.argv[1:], "--parent", str(pipe)]
 
 
 def _drain(made: Worker, as_json: bool) -> int:

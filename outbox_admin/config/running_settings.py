@@ -15,6 +15,13 @@ RUNNING_SETTINGS: tuple[Setting, ...] = (
         "4",
         "SMTP connections (and threads) of one worker.",
     ),
+    Setting(
+        _WORKER,
+        "OUTBOX_PROCESSES",
+        values.whole(1, 64),
+        "1",
+        "Processes of `outbox-admin worker`, each with its own lanes; one for each core at most. gunicorn has its own.",
+    ),
     Setting(_WORKER, "OUTBOX_BATCH", values.whole(1, 1000), "20", "Rows of one claim."),
     Setting(
         _WORKER,

@@ -59,6 +59,7 @@ class Settings:
     window: int | None  #: None: by the length of the queue
     claim: str
     lanes: int
+    processes: int
     batch: int
     cycle: float
     wakeup: str

@@ -136,7 +136,7 @@ class Lane:
             log.warning("%d messages wait for the end of their lease: %s", len(ids), describe(error))
 
     def _new_thread(self, target: Callable[[], None]) -> threading.Thread:
-        return threading.Thread(target=target, name=f"outbox-lane-{self._place.shard}", daemon=True)
+        return threading.Thread(target=target, name="outbox-lane", daemon=True)
 
     def _drain_once(self) -> None:
         """A database that does not answer is asked again a few times: nobody else comes back for what is due."""

@@ -41,16 +41,27 @@ log = logging.getLogger("outbox_admin.delivery")
 class Worker:
     """``kind``: worker, gunicorn or embedded. :meth:`start` and :meth:`stop` once each, or :meth:`drain` once.
 
-    ``paused``: it sends nothing until an operator says so (``outbox-admin resume``).
+    ``paused``: it sends nothing until an operator says so (``outbox-admin resume``). ``parent``: see signals.Call.
     """
 
-    def __init__(self, parts: Parts, *, lanes: int = 1, kind: str = "worker", paused: bool = False) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        lanes: int = 1,
+        kind: str = "worker",
+        paused: bool = False,
+        parent: int | None = None,
+    ) -> None:
         self.parts = parts
         self.host = socket.gethostname()
-        self.name = f"{self.host}:{os.getpid()}:{parts.token().hex[:8]}"
+        token = parts.token()
+        self.name = f"{self.host}:{os.getpid()}:{token.hex[:8]}"
+        self._parent = parent
         self.common = Common(parts)
+        # Workers begin at different shards: else the first lanes of all would wait for one another's counts.
         self.lanes = [
-            Lane(parts, self.common, Place(self.name, number), pass_on=self._wake_lane)
+            Lane(parts, self.common, Place(self.name, token.int + number), pass_on=self._wake_lane)
             for number in range(lanes)
         ]
         self._sign = Sign(parts, self.common, self.lanes, self.name, self.host, kind)
@@ -71,7 +82,7 @@ class Worker:
 
     def drain(self) -> Drained:
         """Works off what is due and returns, at a signal sooner; for a worker that was not started."""
-        with finishing() as call:
+        with finishing(self._parent) as call:
             self._open()
             self.upkeep.round()
             for lane in self.lanes:
@@ -118,7 +129,7 @@ class Worker:
 
         ``before`` is done first, again and again as long as the database does not answer.
         """
-        with finishing() as call:
+        with finishing(self._parent) as call:
             if ended_before(call, lambda: self._open_at_last(before, call)):
                 self._set_going()
                 call.wait()

@@ -13,7 +13,7 @@ from outbox_admin.db.schema import audit_entry, email_outbox
 from outbox_admin.demo.relay import Catcher, Verdict
 from outbox_admin.producer import Outbox
 from tests.cli.conftest import Shell
-from tests.delivery.room import Room, route_to
+from tests.delivery.room import Room, drain, route_to
 from tests.support.clock import FakeClock
 from tests.support.waiting import until
 
@@ -83,7 +83,8 @@ def test_what_is_being_sent_is_waited_for(
 
     enqueue(engine, outbox, JANE)
     with Room(engine, clock, ring) as room, Catcher(decide=decide) as relay:
-        sending = threading.Thread(target=room.dispatcher(route_to(relay.port, reply_timeout=60)).cycle)
+        lane = room.dispatcher(route_to(relay.port, reply_timeout=60))
+        sending = threading.Thread(target=lambda: drain(lane))
         sending.start()
         assert arrived.wait(60)
         told: list[Any] = []
