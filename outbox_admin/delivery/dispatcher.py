@@ -168,8 +168,8 @@ class Dispatcher:
             if not going or self._stopped():
                 break
             going = self._handover.deliver(group, way, following=following)
-            if not self._express.carries:
-                self.ledger.flush()
+            if self._turns.limited or not self._express.carries:
+                self.ledger.flush()  # the next slot may be far off: results do not wait for it
             going = going and not self._ways.is_shut(way)
         self.claiming.release(claims[0].token, self.hand.empty())
         return going

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from outbox_admin.core.rate import Limit
 from outbox_admin.db.engine import DIRECT
 from outbox_admin.db.schema import email_attempt, outbox_minute
 from outbox_admin.demo.relay import Catcher, Verdict
@@ -135,6 +137,23 @@ def test_an_acceptance_that_came_too_late_is_told_and_spoils_no_other(
     assert [short_room.row(one).state for one in ids] == ["sent", "cancelled", "sent"]
     assert counted(short_room) == 2
     assert f"{ids[1]} attempt 1: accepted came too late" in caplog.text
+
+
+def test_a_result_does_not_wait_for_the_next_slot_of_a_rate(short_room: Room, relay: Catcher) -> None:
+    for number in range(7):
+        short_room.enqueue(f"{number}@example.com")
+    waits: list[tuple[int, int]] = []
+    wait = short_room.clock.wait
+
+    def watched(event: threading.Event, seconds: float) -> bool:
+        waits.append((len(relay.messages), short_room.states().get("sent", 0)))
+        return wait(event, seconds)
+
+    short_room.clock.wait = watched  # type: ignore[method-assign]
+    drain(short_room.dispatcher(route_to(relay.port, limit=Limit(2, 1))))
+    assert len(relay.messages) == 7
+    assert len(waits) >= 6
+    assert {taken - recorded for taken, recorded in waits} == {0}
 
 
 def test_behind_a_pooler_a_lane_goes_the_long_way(
