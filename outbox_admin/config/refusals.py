@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -73,6 +74,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "OUTBOX_SMTP_TLS says none but OUTBOX_SMTP_URL says smtps; change one of them."
     if settings.smtp_password and not _user(settings):
         yield "OUTBOX_SMTP_PASSWORD is set without a user; set OUTBOX_SMTP_USER."
+    if settings.console_timeout > timedelta(hours=1):
+        yield "OUTBOX_CONSOLE_TIMEOUT is longer than an hour, so it limits nothing; shorten it."
     yield from _proxies(settings)
     yield from _positive(settings)
 

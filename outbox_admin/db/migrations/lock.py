@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -29,13 +30,25 @@ def alone(engine: sa.Engine, tell: Tell) -> Iterator[sa.Connection | None]:
         yield None
         return
     # At a higher level the transaction would keep its first snapshot.
-    with engine.connect().execution_options(isolation_level="READ COMMITTED") as db:
+    with engine.connect().execution_options(isolation_level="READ COMMITTED") as db, _unprepared(db):
         if not _taken(db):
             tell(f"Another upgrade is at work{_holder(db)}; waiting for it.")
             while not _taken(db):
                 db.rollback()
                 Event().wait(POLL_SECONDS)
         yield db
+
+
+@contextmanager
+def _unprepared(db: sa.Connection) -> Iterator[None]:
+    """Psycopg prepares what it has run five times, and a prepared statement leaves a portal, and with it a snapshot."""
+    driver: Any = db.connection.driver_connection
+    usual = getattr(driver, "prepare_threshold", None)
+    driver.prepare_threshold = None
+    try:
+        yield
+    finally:
+        driver.prepare_threshold = usual
 
 
 def require_alone(db: sa.Connection | None) -> None:
