@@ -14,6 +14,7 @@ from outbox_admin.core import address
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads import message, messages
 from outbox_admin.db.reads.rows import MessageDetail
+from outbox_admin.db.reads.walks import WINDOW, Position
 
 _STATES = click.Choice([state.value for state in State])
 reveal_option = click.option("--reveal", is_flag=True, help="Show whole addresses.")
@@ -52,9 +53,7 @@ def list_messages(
     key = address.parse(recipient, field="recipient").key if recipient else ""
     among = tuple(map(State, states))
     wanted = messages.Filter(states=among, template=template, text=text, recipient_key=key, overdue=overdue)
-    _show_page(
-        wanted, messages.Ask(size=limit, at=messages.Position(before) if before else None), reveal, as_json
-    )
+    _show_page(wanted, messages.Ask(size=limit, at=Position(before) if before else None), reveal, as_json)
 
 
 def _show_page(wanted: messages.Filter, ask: messages.Ask, reveal: bool, as_json: bool) -> None:
@@ -62,11 +61,15 @@ def _show_page(wanted: messages.Filter, ask: messages.Ask, reveal: bool, as_json
         narrowed = messages.narrowed(at.db, wanted)
         page = messages.page(at.db, narrowed, ask, now=at.now)
     if as_json:
-        print_json({"messages": [facts(row, reveal) for row in page.rows], "more": page.later})
+        end = str(page.searched_to.id) if page.searched_to else None
+        shown = [facts(row, reveal) for row in page.rows]
+        print_json({"messages": shown, "more": page.later, "searched_to": end})
         return
     print_rows(page.rows, reveal)
     if page.later:
         click.echo(f"There are more: --before {page.rows[-1].id}")
+    elif page.searched_to:
+        click.echo(f"{WINDOW:,} messages were searched; what follows them: --before {page.searched_to.id}")
 
 
 @click.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -78,6 +79,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             "OUTBOX_WAKEUP=notify needs PostgreSQL, and OUTBOX_DATABASE_URL names SQLite; remove OUTBOX_WAKEUP: on "
             "SQLite a worker polls, and producers in its own process wake it."
         )
+    if settings.console_timeout > timedelta(hours=1):
+        yield "OUTBOX_CONSOLE_TIMEOUT is longer than an hour, so it limits nothing; shorten it."
     yield from _proxies(settings)
     yield from _positive(settings)
 

@@ -196,4 +196,11 @@ RUNNING_SETTINGS: tuple[Setting, ...] = (
         "Bearer token for `/metrics` on console and worker host; without one the page is closed.",
         secret=True,
     ),
+    Setting(
+        _CONSOLE,
+        "OUTBOX_CONSOLE_TIMEOUT",
+        values.SPAN,
+        "5s",
+        "How long one statement of a page may take on PostgreSQL; then the page says so (503).",
+    ),
 )

@@ -85,6 +85,7 @@ class Settings:
     proxies: int
     proxy_peers: tuple[str, ...] | None
     metrics_token: str | None = _secret()
+    console_timeout: timedelta
     debug: bool = False
     key_ring_text: str | None = field(default=None, repr=False)
 

@@ -19,6 +19,7 @@ from outbox_admin.db.store import (
     holds,
     keys,
     lost_keys,
+    minutes,
     plans,
     reclaim,
     release,
@@ -100,6 +101,7 @@ class Upkeep:
         self._keep_holds()
         self._calm_down()
         self._do("retry plans", lambda db, now: plans.advance(db, now=now))
+        self._do("minutes", lambda db, now: minutes.roll_up(db, now=now))
         self._do("workers", lambda db, now: workers.forget_lost(db, now=now))
 
     def _may_work(self) -> bool:

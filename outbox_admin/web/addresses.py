@@ -13,7 +13,8 @@ from uuid import UUID
 from flask import request
 
 from outbox_admin.core.lifecycle import State
-from outbox_admin.db.reads.messages import SORTS, Ask, Filter, Position
+from outbox_admin.db.reads.messages import Ask, Filter
+from outbox_admin.db.reads.walks import Position
 from outbox_admin.web.signing import Signer
 
 SIZES = (25, 50, 100)
@@ -85,9 +86,9 @@ def message_filter(recipient_key: str) -> Filter:
 
 
 def sort(wanted: Filter) -> str:
-    """Due time and attempts order only what is live, within one state."""
-    given = request.args.get("sort", "created")
-    return given if given in SORTS and wanted.sortable else "created"
+    """An order that an index has, or the usual one."""
+    given = request.args.get("sort", "")
+    return given if given in wanted.sorts else wanted.sorts[0]
 
 
 def ask(order: str, place: Spot) -> Ask:

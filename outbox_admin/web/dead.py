@@ -13,7 +13,7 @@ from outbox_admin.core.health import Count
 from outbox_admin.core.lifecycle import DEAD, State
 from outbox_admin.db.reads import dead as reads
 from outbox_admin.db.reads.dead import DeadFilter, Group
-from outbox_admin.db.reads.messages import Position
+from outbox_admin.db.reads.walks import Position
 from outbox_admin.web import addresses
 from outbox_admin.web.guard import access
 from outbox_admin.web.present import Badge, Moment, RowView, moment, row_view

@@ -27,6 +27,12 @@ _SENTENCES = {
     503: ("Not available", "Try again in a moment."),
 }
 
+#: PostgreSQL's word for a statement that its limit, or somebody, has cancelled.
+CANCELLED = "57014"
+_NARROW = (
+    "The database needed too long for it. Narrow it (one state, a whole key, a recipient), then try again."
+)
+
 
 def answer_for(part: Blueprint | Flask) -> None:
     part.register_error_handler(HTTPException, _http)
@@ -54,6 +60,9 @@ def _database(error: sqlalchemy.exc.SQLAlchemyError) -> BaseResponse:
     """The statement and its values may hold addresses; the server's code and the exception's type do not."""
     g._outbox_broken = True
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    if state == CANCELLED:
+        log.warning("console: %s took too long and was cancelled", request.endpoint)
+        return tell(503, title="This view took too long", sentence=_NARROW)
     log.error("console could not use the database: %s %s", type(error).__name__, state or "")
     return tell(503, title="Could not read the queue", sentence="The database did not answer as it should.")
 

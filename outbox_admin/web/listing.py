@@ -112,8 +112,11 @@ _ARIA = {True: "descending", False: "ascending"}
 
 
 def _column(asked: Asked, name: str, label: str) -> Column:
+    sorts = asked.wanted.sorts
+    if name == "due" and "finished" in sorts:
+        name, label = "finished", "Finished"
     current = asked.ask.sort == name
-    if name != "created" and not asked.wanted.sortable:
+    if name not in sorts:
         return Column(label if name != "due" else "Due / finished", None, "")
     down = not asked.ask.descending if current else name != "due"
     url = _url(asked, sort=name, order="desc" if down else "asc")
@@ -152,6 +155,7 @@ def chips(asked: Asked) -> tuple[Chip, ...]:
         ("held", "held", wanted.held),
         ("doubles", "possible doubles", wanted.doubles),
         ("key", f"sealed with key {wanted.key}", wanted.key),
+        ("sort", "tried at least once", asked.ask.sort == "attempts" and wanted.states == (State.PENDING,)),
     )
     return tuple(Chip(label, _url(asked, **{name: None})) for name, label, is_set in set_filters if is_set)
 

@@ -33,6 +33,7 @@ class WebSettings:
     session_idle: timedelta = timedelta(minutes=30)
     session_life: timedelta = timedelta(hours=12)
     metrics_token: str | None = field(default=None, repr=False)
+    statement_limit: timedelta = timedelta(seconds=5)
     embedded_worker: bool = False
     simulating: bool = False
     insecure_http: bool = False
@@ -42,6 +43,10 @@ class WebSettings:
     def __post_init__(self) -> None:
         if not self.secret or len(self.secret) < 32:
             raise ValueError("the console's secret needs at least 32 characters or bytes")
+        if self.statement_limit < timedelta(milliseconds=1):
+            raise ValueError(
+                "statement_limit must be at least a millisecond: PostgreSQL takes 0 for no limit"
+            )
         if self.proxies and not self.proxy_peers:
             raise ValueError("proxies are believed only from named peers; give proxy_peers")
 
@@ -60,6 +65,7 @@ def of_settings(settings: Settings, *, notice: str | None, version: str) -> WebS
         unknown_key_grace=settings.unknown_key_grace,
         lease=settings.lease,
         metrics_token=settings.metrics_token,
+        statement_limit=settings.console_timeout,
         embedded_worker=settings.embedded_worker,
         simulating=settings.simulated,
         insecure_http=settings.production and settings.allow_http,

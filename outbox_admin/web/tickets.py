@@ -105,4 +105,4 @@ def _touch(visit: Visit, token_hash: str) -> None:
     sessions.touch(visit.db, token_hash=token_hash, now=visit.now)
     visit.db.commit()
     if request.method in ("GET", "HEAD"):
-        begin_reading(visit.db)
+        begin_reading(visit.db, limit=visit.console.settings.statement_limit)

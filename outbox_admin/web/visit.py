@@ -90,6 +90,6 @@ def _begin() -> Visit:
     parts = console()
     db = session_of(parts.db)
     if request.method in ("GET", "HEAD"):
-        begin_reading(db)
+        begin_reading(db, limit=parts.settings.statement_limit)
     now = parts.clock() if parts.clock else database_clock.now(db)
     return Visit(parts, db, now)

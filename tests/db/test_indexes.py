@@ -65,7 +65,7 @@ def test_each_statement_finds_its_rows_by_its_own_index(engine: sa.Engine, index
 @pytest.mark.parametrize(
     ("index", "states"),
     [
-        ("open", [State.PENDING]),
+        ("pending", [State.PENDING]),
         ("(sending|claim)", [State.SENDING]),
         *(("dead", [state]) for state in (State.FAILED, State.REJECTED, State.UNCERTAIN)),
         ("dead", [State.FAILED, State.UNCERTAIN]),

@@ -65,7 +65,7 @@ def test_each_migration_is_told_and_a_second_upgrade_finds_nothing_to_do(empty: 
     told: list[str] = []
     assert migrations.check(empty).current is None
     assert migrations.upgrade(empty, told.append).ok
-    assert [line[:12] for line in told] == [f"{one} of 5: 000{one}" for one in range(1, 6)]
+    assert [line[:12] for line in told] == [f"{one} of 6: 000{one}" for one in range(1, 7)]
     told.clear()
     assert migrations.upgrade(empty, told.append).ok
     assert told == []
@@ -84,7 +84,7 @@ def test_an_interrupted_upgrade_goes_on_where_it_stopped(empty: sa.Engine) -> No
     assert not sa.inspect(empty).has_table("outbox_route_worker")
     told: list[str] = []
     assert migrations.upgrade(empty, told.append).ok
-    assert [line[:12] for line in told] == ["1 of 2: 0004", "2 of 2: 0005"]
+    assert [line[:12] for line in told] == ["1 of 3: 0004", "2 of 3: 0005", "3 of 3: 0006"]
 
 
 def test_an_index_that_an_earlier_fourth_migration_made_is_kept(engine: sa.Engine) -> None:

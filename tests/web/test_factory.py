@@ -146,7 +146,7 @@ def test_a_reading_page_cannot_write(app: Flask, engine: sa.Engine) -> None:
         return
     with app.app_context():
         db = session_of(app.extensions["sqlalchemy"])
-        begin_reading(db)
+        begin_reading(db, limit=SETTINGS.statement_limit)
         with pytest.raises(sa.exc.InternalError):
             db.execute(sa.insert(schema.outbox_meta).values(name="x", value="y"))
         db.rollback()

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from outbox_admin.db import schema
-from outbox_admin.db.reads import messages as reads
+from outbox_admin.db.reads import walks
 from tests.web.conftest import Visitor
 from tests.web.population import Population
 from tests.web.reading import attribute, elements, links, text
@@ -193,7 +193,7 @@ def viewer_engine(population: Population) -> sa.Engine:
 def test_a_search_without_index_ends_at_its_window_and_can_go_on(
     viewer: Visitor, population: Population, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reads, "WINDOW", 10)
+    monkeypatch.setattr(walks, "WINDOW", 10)
     old = population.message("sent", template_key="rare")
     population.messages(30, "sent")
     page = viewer.page("/messages?template=rare")

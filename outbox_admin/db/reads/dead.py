@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from outbox_admin.core.health import Count
 from outbox_admin.core.lifecycle import State
 from outbox_admin.db.reads.counts import capped
-from outbox_admin.db.reads.messages import Position
 from outbox_admin.db.reads.rows import Database, MessageRow, columns, fetch, is_dead, state_in
+from outbox_admin.db.reads.walks import Position
 from outbox_admin.db.schema import email_outbox as outbox
 
 #: Groups are made of the newest so many dead letters.

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from outbox_admin.core.lifecycle import State
-from outbox_admin.db.reads.rows import Database, MessageRow, columns, fetch, state_in
+from outbox_admin.db.reads.rows import Database, MessageRow, columns, fetch
+from outbox_admin.db.reads.walks import SORTS, Position, beyond, stopped, walk, window, within
 from outbox_admin.db.schema import email_outbox as outbox
 
-#: A search without an index reads so many messages and then says so.
-WINDOW = 100_000
 #: Counting newer messages stops here.
 NEWER_CAP = 100
-
-SORTS = {"created": outbox.c.id, "due": outbox.c.due_at, "attempts": outbox.c.attempts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +36,13 @@ class Filter:
     exact: bool = False
 
     @property
-    def searches(self) -> bool:
-        """Whether no index narrows the search."""
-        return bool(self.template or self.doubles or (self.text and not self.exact))
-
-    @property
-    def sortable(self) -> bool:
-        """Due time and attempts order only what is live, within one state."""
-        return self.states in ((State.PENDING,), (State.SENDING,))
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Between two rows. ``value`` None: the order is that of ids alone."""
-
-    id: UUID
-    value: datetime | int | None = None
+    def sorts(self) -> tuple[str, ...]:
+        """The orders that an index has, the usual one first."""
+        if self.overdue or self.held:
+            return ("due",)
+        if self.states in ((State.PENDING,), (State.SENDING,)):
+            return ("created", "due", "attempts")
+        return ("finished",) if self.states == (State.SENT,) and not self.doubles else ("created",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +68,17 @@ class Page:
 
 def page(db: Database, wanted: Filter, ask: Ask, *, now: datetime) -> Page:
     """One more row than asked is read: it tells whether there is a next page."""
-    floor = _floor(db, ask) if wanted.searches else None
-    descending = ask.descending != ask.backwards
-    query = sa.select(*columns(MessageRow)).where(*conditions(wanted, now=now))
-    if floor is not None:
-        query = query.where(outbox.c.id >= floor)
-    query = _from(query, ask, descending=descending).limit(ask.size + 1)
-    found = fetch(db, query)
+    along, down = walk(wanted, ask.sort, now=now), ask.descending != ask.backwards
+    after = () if ask.at is None else (beyond(along, ask.at, descending=down),)
+    last = window(db, along, *after, descending=down)
+    looked = () if last is None else (within(along, last, descending=down),)
+    where = (*after, *looked, *along.filters)
+    found = fetch(db, along.first(columns(MessageRow), *where, descending=down, limit=ask.size + 1))
     more, rows = len(found) > ask.size, found[: ask.size]
     if ask.backwards:
         return Page(tuple(reversed(rows)), earlier=more, later=True)
-    stopped = Position(floor) if floor is not None and not more else None
-    return Page(tuple(rows), earlier=ask.at is not None, later=more, searched_to=stopped)
+    end = None if last is None or more else stopped(along, last, descending=down)
+    return Page(tuple(rows), earlier=ask.at is not None, later=more, searched_to=end)
 
 
 def position(row: MessageRow, sort: str) -> Position:
@@ -107,41 +93,12 @@ def by_ids(db: Database, ids: Sequence[UUID]) -> list[MessageRow]:
 
 def newer(db: Database, wanted: Filter, *, than: UUID, now: datetime) -> int:
     """How many rows came since ``than`` was the newest, up to :data:`NEWER_CAP`."""
-    some = (
-        sa.select(outbox.c.id)
-        .where(outbox.c.id > than, *conditions(wanted, now=now))
-        .limit(NEWER_CAP)
-        .subquery()
-    )
-    return db.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
-
-
-def conditions(wanted: Filter, *, now: datetime) -> list[sa.ColumnElement[bool]]:
-    found: list[sa.ColumnElement[bool]] = []
-    if wanted.states:
-        found.append(state_in(wanted.states))
-    if wanted.template:
-        found.append(outbox.c.template_key == wanted.template)
-    if wanted.text:
-        found.append(outbox.c.idempotency_key == wanted.text if wanted.exact else _begins(wanted.text))
-    if wanted.recipient_key:
-        found.append(outbox.c.recipient_key == wanted.recipient_key)
-    if wanted.overdue:
-        found += [state_in((State.PENDING,)), outbox.c.held.is_(None), outbox.c.due_at <= now]
-    if wanted.held:
-        found += [state_in((State.PENDING,)), outbox.c.held.is_not(None)]
-    if wanted.doubles:
-        found.append(outbox.c.maybe_delivered)
-    if wanted.key:
-        found += [state_in((State.PENDING,)), outbox.c.key_id == wanted.key]
-    return found
-
-
-def _begins(text: str) -> sa.ColumnElement[bool]:
-    return sa.or_(
-        outbox.c.idempotency_key.startswith(text, autoescape=True),
-        outbox.c.template_key.startswith(text, autoescape=True),
-    )
+    along = walk(wanted, "created", now=now)
+    after = (beyond(along, Position(than), descending=False),)
+    last = window(db, along, *after, descending=False)
+    looked = () if last is None else (within(along, last, descending=False),)
+    some = along.first([outbox.c.id], *after, *looked, *along.filters, descending=False, limit=NEWER_CAP)
+    return db.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()
 
 
 def narrowed(db: Database, wanted: Filter) -> Filter:
@@ -150,26 +107,3 @@ def narrowed(db: Database, wanted: Filter) -> Filter:
         return wanted
     query = sa.select(outbox.c.id).where(outbox.c.idempotency_key == wanted.text).limit(1)
     return wanted if db.execute(query).first() is None else replace(wanted, exact=True)
-
-
-def _floor(db: Database, ask: Ask) -> UUID | None:
-    """The id below which a search does not look, None when it may look at everything."""
-    query = sa.select(outbox.c.id).order_by(outbox.c.id.desc()).offset(WINDOW).limit(1)
-    if ask.at is not None and not ask.backwards:
-        query = query.where(outbox.c.id < ask.at.id)
-    found: UUID | None = db.execute(query).scalar()
-    return found
-
-
-def _from(query: sa.Select[Any], ask: Ask, *, descending: bool) -> sa.Select[Any]:
-    """Order and position: a row comparison, written out so that both databases use their index."""
-    column, key = SORTS[ask.sort], outbox.c.id
-    order = [key] if ask.sort == "created" else [column, key]
-    query = query.order_by(*(part.desc() if descending else part.asc() for part in order))
-    if ask.at is None:
-        return query
-    beyond = key < ask.at.id if descending else key > ask.at.id
-    if ask.sort == "created":
-        return query.where(beyond)
-    further = column < ask.at.value if descending else column > ask.at.value
-    return query.where(sa.or_(further, sa.and_(column == ask.at.value, beyond)))

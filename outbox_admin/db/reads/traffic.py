@@ -14,7 +14,7 @@ from outbox_admin.db.reads.rows import Database, dialect_of
 from outbox_admin.db.schema import email_attempt, outbox_minute
 
 #: Causes are counted over the newest so many tries.
-TRIES = 5_000
+TRIES = 3_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,12 @@ _partial(
     "created_at",
     "id",
 )
+_partial("ix_email_outbox_pending", "state = 'pending'", "priority", "id")
+_partial("ix_email_outbox_tried", "state = 'pending' AND attempts > 0", "attempts", "id")
+_partial("ix_email_outbox_held_due", "state = 'pending' AND held IS NOT NULL", "due_at", "id")
+_partial("ix_email_outbox_dead_id", "state IN ('failed', 'rejected', 'uncertain')", "state", "id")
+_partial("ix_email_outbox_dead_at", "state IN ('failed', 'rejected', 'uncertain')", "finished_at", "id")
+_partial("ix_email_outbox_doubtful", "maybe_delivered", "id")
 _partial("ix_email_outbox_keyed", "state = 'pending' AND supersede_key IS NOT NULL", "id")
 
 email_attempt = sa.Table(

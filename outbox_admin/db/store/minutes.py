@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -17,9 +17,20 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from outbox_admin.db.schema import LATENCY_BUCKETS, LATENCY_COLUMNS, outbox_minute
+from outbox_admin.db.store import meta
 from outbox_admin.db.store.rows import Database, connection_of
 
 SHARDS = 16
+#: The shard of a whole hour. Only :func:`roll_up` writes it.
+HOUR_SHARD = SHARDS
+HOUR = timedelta(hours=1)
+#: Minutes stay minutes for so long at least; the chart of the last hour is made of them.
+KEEP_MINUTES = timedelta(minutes=65)
+#: And hours stay hours; the longest chart is one of seven days.
+KEEP_HOURS = timedelta(days=8)
+#: Hours that one call makes at most: a database of an earlier release has a quarter of a year of minutes.
+HOURS_AT_ONCE = 6
+TURN, _UNTIL = "minutes", "minutes.rolled_until"
 #: Where the totals of removed minutes stand.
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -61,6 +72,47 @@ def of_accepted(recorded: sa.CTE) -> Any:
             columns, chosen.group_by(new.template_key).order_by(new.template_key)
         )
     )
+
+
+def roll_up(db: Database, *, now: datetime) -> int:
+    """Makes one row an hour of minutes that are over; gives how many hours. By one process of all at a time.
+
+    Whoever reads sums up, so nothing looks different but what is asked by the minute: charts of a day and more read a
+    sixtieth of the rows, or less, as the minutes of all shards become one. Once all are made, what no chart shows any
+    more goes into the totals.
+    """
+    if not meta.take_turn(db, TURN, now=now, every=HOUR / 12):
+        return 0
+    last = (now - KEEP_MINUTES).replace(minute=0, second=0, microsecond=0)
+    for made in range(HOURS_AT_ONCE):
+        start = _next_hour(db, before=last)
+        if start is None:
+            fold(db, before=now - KEEP_HOURS)
+            return made
+        _make_hour(db, start)
+        meta.put(db, _UNTIL, (start + HOUR).isoformat())
+    meta.end_turn(db, TURN, now=now)
+    return HOURS_AT_ONCE
+
+
+def _next_hour(db: Database, *, before: datetime) -> datetime | None:
+    """The first hour after those that are done; a mark tells where, so that no whole hour is read again."""
+    done = meta.get(db, _UNTIL)
+    minute = outbox_minute.c.minute
+    after = minute > BEGINNING if done is None else minute >= datetime.fromisoformat(done)
+    first = db.execute(sa.select(sa.func.min(minute)).where(after, minute < before)).scalar()
+    return None if first is None else first.replace(minute=0)
+
+
+def _make_hour(db: Database, start: datetime) -> None:
+    one = outbox_minute.c
+    counted = [one[name] for name in ("count", *LATENCY_COLUMNS)]
+    minutes = sa.delete(outbox_minute).where(one.minute >= start, one.minute < start + HOUR)
+    totals: dict[tuple[str, str], Counter[str]] = {}
+    for row in db.execute(minutes.returning(one.outcome, one.template_key, *counted)).mappings():
+        of = totals.setdefault((row["outcome"], row["template_key"]), Counter())
+        of.update({column.name: row[column.name] for column in counted})
+    _add(db, _counted(totals, start, HOUR_SHARD))
 
 
 def fold(db: Database, *, before: datetime) -> None:
@@ -105,6 +157,12 @@ def _rows(ticks: Iterable[Tick], minute: datetime, shard: int) -> list[dict[str,
         of["count"] += 1
         if tick.latency is not None:
             of[_bucket(tick.latency)] += 1
+    return _counted(counts, minute, shard)
+
+
+def _counted(
+    counts: dict[tuple[str, str], Counter[str]], minute: datetime, shard: int
+) -> list[dict[str, Any]]:
     return [
         {"minute": minute, "outcome": outcome, "template_key": template, "shard": shard}
         | {name: of[name] for name in ("count", *LATENCY_COLUMNS)}
