@@ -36,7 +36,11 @@ class MessageRefused(OutboxError):
 
 
 class IdempotencyConflict(OutboxError):
-    """The idempotency key is taken by a message to other recipients."""
+    """The idempotency key ``key`` is taken by a message to other recipients."""
+
+    def __init__(self, reason: str, *, key: str = "") -> None:
+        super().__init__(reason)
+        self.key = key
 
 
 class NotTransactional(OutboxError):

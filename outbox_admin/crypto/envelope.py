@@ -17,6 +17,7 @@ import hmac
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
@@ -38,6 +39,7 @@ SALT_BYTES = 32
 NONCE_BYTES = 12
 TAG_BYTES = 16
 
+_LENGTH = struct.Struct(">I")
 _HEADER = struct.Struct(">4sBBH8s32s12s32s")
 HEADER_BYTES = _HEADER.size
 
@@ -68,7 +70,7 @@ class Binding:
 
 def prefixed(*parts: bytes) -> bytes:
     """Each part behind its length in four bytes, so that no two lists of parts give the same bytes."""
-    return b"".join(struct.pack(">I", len(part)) + part for part in parts)
+    return b"".join([_LENGTH.pack(len(part)) + part for part in parts])
 
 
 def derive(master: bytes, *, salt: bytes, info: bytes, length: int) -> bytes:
@@ -124,9 +126,14 @@ def key_id_of(envelope: bytes) -> str | None:
 
 def _keys(master: bytes, kid: bytes, salt: bytes, purpose: str) -> tuple[bytes, bytes]:
     """The key that encrypts this one envelope, and the commitment to it."""
-    info = prefixed(b"outbox-admin/envelope", bytes((VERSION, SUITE)), kid, purpose.encode())
-    material = derive(master, salt=salt, info=info, length=64)
+    material = derive(master, salt=salt, info=_info(kid, purpose), length=64)
     return material[:32], material[32:]
+
+
+@lru_cache(maxsize=64)
+def _info(kid: bytes, purpose: str) -> bytes:
+    """Public, and the same for every envelope of a key."""
+    return prefixed(b"outbox-admin/envelope", bytes((VERSION, SUITE)), kid, purpose.encode())
 
 
 def _associated(header: bytes, bound: Bound) -> bytes:

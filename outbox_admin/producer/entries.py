@@ -13,8 +13,7 @@ from outbox_admin.core.frozen import Frozen
 from outbox_admin.core.message import AnyMessage, TemplatedMessage
 from outbox_admin.crypto.envelope import Binding, key_id_of
 from outbox_admin.crypto.keys import Keys
-from outbox_admin.db.store.arrivals import Arrival
-from outbox_admin.errors import MessageRefused
+from outbox_admin.db.store.insertion import Arrival
 from outbox_admin.ids import new_id
 from outbox_admin.producer.options import Options, OptionValues, check_text
 
@@ -89,10 +88,3 @@ class Writer:
 
 def _template_of(message: AnyMessage) -> str:
     return message.template_key if isinstance(message, TemplatedMessage) else ""
-
-
-def check_entry(entry: Entry) -> Entry:
-    """Raises :class:`MessageRefused` for anything else than an :class:`Entry`."""
-    if not isinstance(entry, Entry):
-        raise MessageRefused("entries", "each is an Entry(message, idempotency_key, …)")
-    return entry

@@ -12,6 +12,7 @@ from outbox_admin.errors import MessageRefused
 
 MAX_TEXT = 200  #: characters of a key or a name
 MAX_ATTEMPTS = 100
+_ON_UNKNOWN = frozenset(OnUnknown)
 
 
 class OptionValues(TypedDict, total=False):
@@ -55,7 +56,7 @@ class Options:
         _check_number(self.priority, PRIORITIES, field="priority")
         if self.max_attempts is not None:
             _check_number(self.max_attempts, range(1, MAX_ATTEMPTS + 1), field="max_attempts")
-        if self.on_unknown not in set(OnUnknown):
+        if self.on_unknown not in _ON_UNKNOWN:
             raise MessageRefused("on_unknown", "is 'resend' or 'hold'")
         self._check_times()
 
@@ -72,7 +73,7 @@ def check_text(text: object, *, field: str) -> None:
         raise MessageRefused(field, "is a str")
     if not 1 <= len(text) <= MAX_TEXT:
         raise MessageRefused(field, f"has 1 to {MAX_TEXT} characters, not {len(text)}")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+    if not text.isprintable() and any(unicodedata.category(one) in ("Cc", "Cs") for one in text):
         raise MessageRefused(field, "has no control characters and no half surrogate pairs")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Unpack
 
@@ -18,14 +17,15 @@ from outbox_admin.core.address import parse_mailbox
 from outbox_admin.core.message import MAX_MESSAGE, AnyMessage
 from outbox_admin.crypto.keys import Keys
 from outbox_admin.db.store import arrivals
-from outbox_admin.db.store.arrivals import Arrival
 from outbox_admin.db.store.rows import Database
-from outbox_admin.producer.entries import Entry, Writer, check_entry
+from outbox_admin.errors import IdempotencyConflict
+from outbox_admin.producer.batch import Batch
+from outbox_admin.producer.entries import Entry, Writer
 from outbox_admin.producer.gate import can_nest, writable
 from outbox_admin.producer.options import OptionValues, check_text
 from outbox_admin.producer.receipts import Receipt
 from outbox_admin.producer.waking import Notify, notify_of, wake
-from outbox_admin.producer.writing import Messages, check_same, refuse_conflicts, write
+from outbox_admin.producer.writing import Messages, refuse_conflicts, write
 
 
 def host_clock() -> datetime:
@@ -86,25 +86,23 @@ class Outbox:
         return receipt
 
     def enqueue_many(self, db: Database, entries: Iterable[Entry], *, atomic: bool = True) -> list[Receipt]:
-        """Add many messages with few statements; the receipts come in the order of ``entries``.
+        """Add many messages, one statement for 500 rows; the receipts come in the order of ``entries``.
 
-        All or nothing: what :meth:`enqueue` raises for one of them leaves none.
+        All or nothing: what :meth:`enqueue` raises for one of them leaves none, and names it (``entries[3].to``).
         """
         connection = writable(db, atomic=atomic)
         self._writer.keys.refresh()
         now = self._clock()
-        messages: dict[str, list[Arrival]] = {}
-        created: list[tuple[str, bool]] = []
+        batch = Batch(self._writer, now=now)
         for entry in entries:
-            rows = self._writer.rows(check_entry(entry), now=now)
-            first = messages.setdefault(entry.idempotency_key, rows)
-            if first is not rows:
-                check_same(entry.idempotency_key, rows, [row.recipient for row in first])
-            created.append((entry.idempotency_key, first is rows))
-        receipts = _write_all(connection, messages, now=now, atomic=atomic)
-        new_rows = [row for key, rows in messages.items() if receipts[key].created for row in rows]
-        wake(connection, new_rows, notify=self._notify, now=now)
-        return [receipts[key] if new else replace(receipts[key], created=False) for key, new in created]
+            batch.add(entry)
+        try:
+            receipts = _write_all(connection, batch.messages, now=now, atomic=atomic)
+        except IdempotencyConflict as conflict:
+            raise batch.placed(conflict) from None
+        new = [row for key, rows in batch.messages.items() if receipts[key].created for row in rows]
+        wake(connection, new, notify=self._notify, now=now)
+        return batch.told(receipts)
 
     def cancel(self, db: Database, idempotency_key: str, *, atomic: bool = True) -> int:
         """Withdraw what still waits under this key; the number of rows. What is on its way cannot be called back."""

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from outbox_admin import wakeup
 from outbox_admin.core.lifecycle import PRIORITIES
 from outbox_admin.db.store import notices
-from outbox_admin.db.store.arrivals import Arrival
+from outbox_admin.db.store.insertion import Arrival
 from outbox_admin.errors import ConfigurationError
 
 
