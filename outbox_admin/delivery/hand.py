@@ -57,11 +57,6 @@ class Hand:
         """A statement sent at this monotonic second renewed all that is held."""
         self.leased_from = asked
 
-    def peek(self, number: int) -> list[Claim]:
-        """The next rows, oldest first; they stay waiting until they are begun or dropped."""
-        with self._lock:
-            return list(self._waiting.values())[:number]
-
     def drop(self, row_id: UUID) -> bool:
         """False when somebody else has released it already."""
         with self._lock:

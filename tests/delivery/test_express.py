@@ -11,13 +11,12 @@ import pytest
 import sqlalchemy as sa
 
 from outbox_admin.core.rate import Limit
-from outbox_admin.db.engine import DIRECT
 from outbox_admin.db.schema import email_attempt, outbox_minute
 from outbox_admin.demo.relay import Catcher, Verdict
 from tests.delivery.breakage import Gone
 from tests.delivery.room import Room, drain, route_to
 from tests.support.clock import FakeClock
-from tests.support.databases import commits_itself
+from tests.support.databases import commits_itself, take_for
 from tests.support.relay import Conversation, Relay, then
 
 pytestmark = pytest.mark.postgresql
@@ -72,9 +71,8 @@ def test_a_busy_lane_needs_one_statement_for_a_batch(short_room: Room, relay: Ca
     for _ in range(260):
         short_room.enqueue()
     lane = short_room.dispatcher(route_to(relay.port))
-    while (
-        len(relay.messages) < 151
-    ):  # whole batches since long; the tenth cycle, with its look for lonely rows, is over
+    # whole batches since long; the tenth cycle, with its look for lonely rows, is over
+    while len(relay.messages) < 151:
         lane.cycle()
     sent, seen = len(relay.messages), statements(short_room)
     for _ in range(4):
@@ -94,8 +92,7 @@ def test_oc_49_a_statement_whose_fate_nobody_learned_costs_no_copy_and_no_attemp
     ids = [short_room.enqueue(f"{number}@example.com") for number in range(ROWS)]
     with struck(short_room.engine, nth, answered=answered) as met:
         until_nothing_is_due(short_room, relay, window=window, batch=4)
-    assert len(met) > nth or window is None
-    assert len(met) >= min(nth, 5)
+    assert len(met) >= nth
     rows = [short_room.row(one) for one in ids]
     assert {(row.state, row.attempts, row.maybe_delivered) for row in rows} == {("sent", 1, False)}
     assert len({caught.recipients for caught in relay.messages}) == len(relay.messages) == ROWS
@@ -159,10 +156,7 @@ def test_a_result_does_not_wait_for_the_next_slot_of_a_rate(short_room: Room, re
 def test_behind_a_pooler_a_lane_goes_the_long_way(
     short_room: Room, relay: Catcher, postgres_engine: sa.Engine
 ) -> None:
-    def distrust(connection: Any, record: Any) -> None:
-        record.info[DIRECT] = False
-
-    sa.event.listen(postgres_engine, "connect", distrust)
+    take_for(postgres_engine, direct=False)
     postgres_engine.dispose()
     short_room.enqueue()
     seen = statements(short_room)
